@@ -95,12 +95,7 @@ class Compilation:
 
     @one_at_a_time
     def __init__(
-        self,
-        unit: Unit,
-        composite: Composite | None,
-        settings: Settings,
-        observer: Callable[[Step], None] | None = None,
-        keeps: bool = False,
+        self, unit: Unit, composite: Composite | None, settings: Settings, observer: Callable[[Step], None] | None = None, keeps: bool = False
     ) -> None:
         from . import runtimes
 
@@ -405,11 +400,7 @@ class Compilation:
 
 
 def compilations(
-    input_: str,
-    settings: Settings,
-    stdin: Callable[[], str] | None = None,
-    observer: Callable[[Step], None] | None = None,
-    keeps: bool = False,
+    input_: str, settings: Settings, stdin: Callable[[], str] | None = None, observer: Callable[[Step], None] | None = None, keeps: bool = False
 ) -> list[Compilation]:
     """One compilation for each entry of an input, which is read when that is needed."""
     unit = open_input(input_, settings, stdin)

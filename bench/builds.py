@@ -108,12 +108,7 @@ def costs(input_: str, target: str, runs: int, folder: Path) -> Costs:
     source()  # leaves the byte code and the templates
     found = {
         name: min((measure() for _ in range(runs)), key=lambda s: s.wall)
-        for name, measure in (
-            ("source", source),
-            ("compiler", compiler),
-            ("cold", cold),
-            ("cached", lambda: build("library.so")),
-        )
+        for name, measure in (("source", source), ("compiler", compiler), ("cold", cold), ("cached", lambda: build("library.so")))
     }
     text = rendered.source
     return Costs(**found, lines=text.count("\n"), size=len(text.encode()), library=product.stat().st_size)

@@ -22,11 +22,7 @@ KINDS = {
     "composite": {"composite.toml": "$name.toml"},
     "library": {name: name for name in ("Makefile", "README.md", "cosine.toml", "normalize.toml", "example.c")},
 }  # fmt: skip
-NEXT = {
-    "runtime": "luminal compile gemm --runtime ./$name --test",
-    "composite": "luminal compile $name.toml --test",
-    "library": "make -C $name test",
-}
+NEXT = {"runtime": "luminal compile gemm --runtime ./$name --test", "composite": "luminal compile $name.toml --test", "library": "make -C $name test"}
 
 
 @click.command("new")

@@ -113,9 +113,5 @@ class Composite:
     @property
     def signature(self) -> str:
         """How it is called: `(linear X W [B])`, optional ports in brackets, parameters as keywords with their types."""
-        words = [
-            self.name,
-            *(f"[{p.name}]" if p.optional else p.name for p in self.inputs),
-            *(f":{p.name} {p.type}" for p in self.parameters),
-        ]
+        words = [self.name, *(f"[{p.name}]" if p.optional else p.name for p in self.inputs), *(f":{p.name} {p.type}" for p in self.parameters)]
         return f"({' '.join(words)})"

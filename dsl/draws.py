@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.expr import Expr, minimum
-from ..ir.graph import Node, View
-from ..ir.graph import postorder as nodes_of
+from ..ir.graph import Node, View, postorder as nodes_of
 from ..ir.kernel import Alloc, Let, Nest, expressions, statements
 from ..ir.record import record
 from ..ir.walks import postorder

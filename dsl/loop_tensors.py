@@ -15,8 +15,7 @@ from ..ir.bounds import Known
 from ..ir.build import Builder
 from ..ir.dtypes import DType, f32, f64
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, as_expr, both, call, cast, const, load, var
-from ..ir.graph import Node, Port, Shape, View, const_node, input_node, iota_node
-from ..ir.graph import elementwise as elementwise_node
+from ..ir.graph import Node, Port, Shape, View, const_node, elementwise as elementwise_node, input_node, iota_node
 from ..ir.kernel import Alloc, Buffer, Check, If, Let, Store
 from ..ir.program import BAD_INDEX, BAD_SIZE
 from ..ir.simplify import assuming, simplify

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path as FilePath
-from pathlib import PurePath
+from pathlib import Path as FilePath, PurePath
 
 from .ast import Composite
 from .diagnostics import Collector, shorten

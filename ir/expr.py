@@ -60,22 +60,7 @@ Scalar = int | float | bool
 class Expr:
     """One interned node.  Build it with the functions below, never directly."""
 
-    __slots__ = (
-        "args",
-        "attr",
-        "buffers",
-        "canonical",
-        "dtype",
-        "is_const",
-        "is_position",
-        "key",
-        "kinds",
-        "names",
-        "op",
-        "order",
-        "poly",
-        "typed",
-    )
+    __slots__ = ("args", "attr", "buffers", "canonical", "dtype", "is_const", "is_position", "key", "kinds", "names", "op", "order", "poly", "typed")
     op: str  # const | axis | size | var | load | first | last | an operator of the table | a program-level form
     args: tuple[Expr, ...]
     attr: Any  # const: the value; axis: its number; size, var, load, first, last, to_line: the name; fold: the combiner; extract: the lane; ins: the name;

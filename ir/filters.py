@@ -85,7 +85,7 @@ def _through(view: View, found: View, may: bool) -> View:
     """An operand that reads a node, reading what stands for that; `may`: its user takes any view."""
     if not may or found.is_identity:
         return View(_node(found, view.node), view.index, view.domain, view.fill)
-    inner = found.through({axis(k): e for k, e in enumerate(view.index)})
+    inner = found.through(view.places)
     return View(inner.node, inner.index, view.domain, view.fill)
 
 

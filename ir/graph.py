@@ -64,7 +64,7 @@ from .errors import NOWHERE, Span
 from .expr import Expr, Scalar, axis, size
 from .primops import OPS, result_of
 from .record import record, replace
-from .walks import substitute
+from .walks import leaves, substitute
 
 if TYPE_CHECKING:
     from .kernel import Nest
@@ -128,13 +128,31 @@ class View:
         """Every axis of the source is read at the same axis of the user.  The source may still have fewer axes, or other extents: compare shapes where that matters."""
         return self.domain is None and all(e is axis(k) for k, e in enumerate(self.index))
 
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        """The index, and the domain where there is one."""
+        return self.index if self.domain is None else (*self.index, self.domain)
+
+    @property
+    def axes(self) -> set[int]:
+        """The axes of the user on which it depends what is read."""
+        return {a.attr for e in self.exprs for a in leaves(e, "axis")}
+
+    @property
+    def places(self) -> dict[Expr, Expr]:
+        """Where the axes of the node stand in the domain of the user."""
+        return {axis(k): e for k, e in enumerate(self.index)}
+
+    @property
+    def operands(self) -> list[View]:
+        """What the node is made of, over the axes of the user (where the domain holds)."""
+        places = self.places
+        return [a.through(places) for a in self.node.args]
+
     def through(self, mapping: Mapping[Expr, Expr]) -> View:
         """The view with its axis variables replaced (the domain of the user changed)."""
         return View(
-            self.node,
-            tuple(substitute(e, mapping) for e in self.index),
-            None if self.domain is None else substitute(self.domain, mapping),
-            self.fill,
+            self.node, tuple(substitute(e, mapping) for e in self.index), None if self.domain is None else substitute(self.domain, mapping), self.fill
         )
 
 
@@ -322,6 +340,8 @@ class Graph:
         return next(p for p in self.ports if p.name == name)
 
     def with_outputs(self, nodes: tuple[Node, ...]) -> Graph:
+        if all(n is m for n, (_, m) in zip(nodes, self.outputs, strict=True)):
+            return self
         return replace(self, outputs=tuple((name, n) for (name, _), n in zip(self.outputs, nodes, strict=True)))
 
     def size_info(self) -> dict[str, Size]:
@@ -343,15 +363,19 @@ def postorder(*roots: Node) -> Iterator[Node]:
             stack.extend((a.node, False) for a in reversed(node.args) if a.node not in seen)
 
 
+def with_operands(node: Node, found: Mapping[Node, Node]) -> Node:
+    """The node over what stands for the nodes that it reads."""
+    if all(found[a.node] is a.node for a in node.args):
+        return node
+    args = tuple([View(found[a.node], a.index, a.domain, a.fill) for a in node.args])
+    return make(node.op, node.dtype, node.shape, args, node.attr, node.span)
+
+
 def rewrite(graph: Graph, rule: Callable[[Node], Node | None]) -> Graph:
     """Bottom-up, once: `rule(node)` (its operands already rewritten) gives a replacement of the same shape and dtype, or None."""
     done: dict[Node, Node] = {}
     for node in graph.nodes():
-        if all(done[a.node] is a.node for a in node.args):
-            new = node
-        else:
-            args = tuple([View(done[a.node], a.index, a.domain, a.fill) for a in node.args])
-            new = make(node.op, node.dtype, node.shape, args, node.attr, node.span)
+        new = with_operands(node, done)
         replacement = rule(new)
         done[node] = new if replacement is None else replacement
     return graph.with_outputs(tuple(done[n] for _, n in graph.outputs))
@@ -369,5 +393,5 @@ def users(graph: Graph) -> dict[Node, list[tuple[Node, int]]]:
 __all__ = [
     "Attr", "Graph", "Node", "Port", "Shape", "Size", "View", "cascade_nodes", "const_node", "elementwise", "gather_node", "identity", "input_node",
     "iota_node", "make", "operand_domain", "postorder", "previous_node", "reached_node", "reduce_node", "reduced_extents", "rewrite", "scalar", "scan_node", "scatter_node", "size",
-    "state_axes", "state_count", "update_node", "users",
+    "state_axes", "state_count", "update_node", "users", "with_operands",
 ]  # fmt: skip

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from .dtypes import INDEX
 from .einsum import Contractions
-from .expr import ONE, ZERO, Expr
-from .expr import axis as place
+from .expr import ONE, ZERO, Expr, axis as place
 from .graph import Shape, gather_node, scatter_node, update_node
 from .primops import COMBINERS, OPS, accepts
 from .tensor import BuildError, Int, Range, Tensor

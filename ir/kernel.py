@@ -41,71 +41,32 @@ from .expr import ONE, Expr, const
 from .graph import Port, Size
 from .kernel_body import (
     Alloc as Alloc,
-)
-from .kernel_body import (
     Barrier as Barrier,
-)
-from .kernel_body import (
     Block as Block,
-)
-from .kernel_body import (
     Buffer as Buffer,
-)
-from .kernel_body import (
     Check as Check,
-)
-from .kernel_body import (
     Homes as Homes,
-)
-from .kernel_body import (
     If as If,
-)
-from .kernel_body import (
     Kernel as Kernel,
-)
-from .kernel_body import (
     Let as Let,
-)
-from .kernel_body import (
     Loop as Loop,
-)
-from .kernel_body import (
     Place as Place,
-)
-from .kernel_body import (
     Prefetch as Prefetch,
-)
-from .kernel_body import (
     Region as Region,
-)
-from .kernel_body import (
     Stmt as Stmt,
-)
-from .kernel_body import (
     Store as Store,
-)
-from .kernel_body import (
     While as While,
-)
-from .kernel_body import (
+    accesses as accesses,
     expressions as expressions,
-)
-from .kernel_body import (
+    loads_in as loads_in,
     map_block as map_block,
-)
-from .kernel_body import (
     map_expressions as map_expressions,
-)
-from .kernel_body import (
+    nested as nested,
+    perfect as perfect,
+    reads as reads,
     statements as statements,
-)
-from .kernel_body import (
     substitute_block as substitute_block,
-)
-from .kernel_body import (
     with_body as with_body,
-)
-from .kernel_body import (
     written as written,
 )
 from .primops import COMBINERS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -10,7 +10,7 @@ from .dtypes import DType
 from .errors import NOWHERE, Span
 from .expr import ONE, ZERO, Expr, add, mul, product
 from .statement import Statement, Structure, replace
-from .walks import substitution
+from .walks import postorder, substitution
 
 if TYPE_CHECKING:
     from .graph import Shape
@@ -287,6 +287,39 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr], names: Mapping
         return block if all(map(is_, changed, block)) else tuple(changed)
 
     return walk(block)
+
+
+def nested(loops: Sequence[Loop], body: Block) -> Block:
+    """The loops, outermost first, one inside the other, around a block."""
+    for x in reversed(loops):
+        body = (with_body(x, body),)
+    return body
+
+
+def perfect(block: Block, suits: Callable[[Loop], bool] = lambda loop: True) -> tuple[list[Loop], Block]:
+    """The loops, as far as they suit, of which each is all that the block or the loop before holds; and what the last of them holds."""
+    loops: list[Loop] = []
+    while len(block) == 1 and isinstance(x := block[0], Loop) and suits(x):
+        loops.append(x)
+        block = x.body
+    return loops, block
+
+
+def loads_in(*exprs: Expr) -> list[Expr]:
+    return [n for n in postorder(*(e for e in exprs if e.buffers)) if n.op == "load"]
+
+
+def reads(block: Block) -> list[Expr]:
+    """Every load of the block, once, in order."""
+    return loads_in(*(e for s in statements(block) for e in expressions(s)))
+
+
+def accesses(block: Block) -> Iterator[tuple[str, tuple[Expr, ...]]]:
+    """Each buffer that is read or stored into, with the index, in order."""
+    for s in statements(block):
+        yield from ((n.attr, n.args) for n in loads_in(*expressions(s)))
+        if isinstance(s, Store):
+            yield s.buffer, s.index
 
 
 def substitute_block(block: Block, mapping: Mapping[Expr, Expr]) -> Block:

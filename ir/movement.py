@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .dtypes import DType
-from .expr import ONE, TRUE, ZERO, Expr, Scalar, both, call, ceildiv, const, maximum, minimum, total
-from .expr import axis as place
+from .expr import ONE, TRUE, ZERO, Expr, Scalar, axis as place, both, call, ceildiv, const, maximum, minimum, total
 from .graph import Shape, View
 from .tensor import BuildError, Int, Range, Tensor, show, show_shape
 from .values import Values, constant_value, literal, same_literal

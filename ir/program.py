@@ -46,86 +46,31 @@ from .expr import Expr
 from .graph import Port, Size
 from .program_body import (
     Array as Array,
-)
-from .program_body import (
     Assign as Assign,
-)
-from .program_body import (
     Barrier as Barrier,
-)
-from .program_body import (
     Block as Block,
-)
-from .program_body import (
     Call as Call,
-)
-from .program_body import (
     Define as Define,
-)
-from .program_body import (
     Fail as Fail,
-)
-from .program_body import (
     For as For,
-)
-from .program_body import (
     If as If,
-)
-from .program_body import (
     Matrix as Matrix,
-)
-from .program_body import (
     Multiply as Multiply,
-)
-from .program_body import (
     Prefetch as Prefetch,
-)
-from .program_body import (
     Region as Region,
-)
-from .program_body import (
     Scratch as Scratch,
-)
-from .program_body import (
     Stmt as Stmt,
-)
-from .program_body import (
     StoreTo as StoreTo,
-)
-from .program_body import (
     Tiles as Tiles,
-)
-from .program_body import (
     While as While,
-)
-from .program_body import (
     expressions as expressions,
-)
-from .program_body import (
     kinds_in as kinds_in,
-)
-from .program_body import (
     map_block as map_block,
-)
-from .program_body import (
     map_expressions as map_expressions,
-)
-from .program_body import (
-    map_loops as map_loops,
-)
-from .program_body import (
     named as named,
-)
-from .program_body import (
     statements as statements,
-)
-from .program_body import (
     stored as stored,
-)
-from .program_body import (
     with_body as with_body,
-)
-from .program_body import (
     with_expressions as with_expressions,
 )
 from .record import record

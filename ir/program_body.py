@@ -374,25 +374,6 @@ def with_expressions(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
     return replace(s, args=tuple([change(a) if isinstance(a, Expr) else a for a in s.args])) if isinstance(s, Call) else s
 
 
-def map_loops(block: Block, change: Callable[[For], Block | None]) -> Block:
-    """Bottom-up: `change(loop)` (its body already changed) gives the statements that stand in the loop's place, or None to keep it."""
-    result: list[Stmt] = []
-    for s in block:
-        if isinstance(s, For):
-            s = with_body(s, map_loops(s.body, change))
-            changed = change(s) if isinstance(s, For) else None
-            if changed is not None:
-                result.extend(changed)
-                continue
-        elif isinstance(s, If):
-            body, orelse = map_loops(s.body, change), map_loops(s.orelse, change)
-            s = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
-        elif isinstance(s, (While, Region)):
-            s = with_body(s, map_loops(s.body, change))
-        result.append(s)
-    return block if len(result) == len(block) and all(map(is_, result, block)) else tuple(result)
-
-
 def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
     """Bottom-up: `change(stmt)` (its body already changed) gives the statements that stand in its place, or None to keep it."""
     result: list[Stmt] = []

@@ -9,8 +9,7 @@ the ordinary rules of the error bound (`ir/interpret/bounds.py`) say what a kern
 from __future__ import annotations
 
 from .dtypes import DType, f32, f64
-from .expr import Expr, call, const
-from .expr import cast as cast_expr
+from .expr import Expr, call, cast as cast_expr, const
 from .graph import Graph, Node, View, elementwise, identity, make, rewrite
 from .kernel import Nest, map_expressions
 from .record import replace

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .dtypes import i64
-from .expr import ZERO, Expr, product
-from .expr import axis as place
+from .expr import ZERO, Expr, axis as place, product
 from .graph import reduce_node, scan_node
 from .reshape import Reshape
 from .tensor import BuildError, Tensor

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from .expr import Expr, make, var
 from .kernel import Alloc, Block, If, Let, Loop, Region, Stmt, Store, While, map_block, map_expressions, statements
 from .record import replace
 from .walks import rewrite
+
+Index = tuple[Expr, ...]
 
 
 class Names:
@@ -29,18 +31,17 @@ class Names:
         return f"{wanted[0]}{number}"
 
 
-def defined(block: Block) -> Iterator[str]:
-    """The names that a block defines: axes, `let`s and local buffers."""
+def defined(block: Block) -> list[str]:
+    """The names that a block defines, in order: axes, `let`s and local buffers."""
+    found: list[str] = []
     for s in statements(block):
-        match s:
-            case Loop():
-                yield s.axis
-            case Let():
-                yield s.name
-            case Alloc():
-                yield s.buffer.name
-            case _:
-                pass
+        if isinstance(s, Loop):
+            found.append(s.axis)
+        elif isinstance(s, Let):
+            found.append(s.name)
+        elif isinstance(s, Alloc):
+            found.append(s.buffer.name)
+    return found
 
 
 def rename_buffers(block: Block, names: Mapping[str, str], scalars: frozenset[str] = frozenset()) -> Block:
@@ -56,6 +57,19 @@ def rename_buffers(block: Block, names: Mapping[str, str], scalars: frozenset[st
         return (replace(s, buffer=names[s.buffer]),) if isinstance(s, Store) and s.buffer in names else None
 
     return map_block(map_expressions(block, lambda e: e if e.buffers.isdisjoint(names) else rewrite(e, leaf)), stmt)
+
+
+def at_places(block: Block, buffers: Collection[str], place: Callable[[str, Index], Index]) -> Block:
+    """Loads and stores of these buffers are at the index that `place` makes of a buffer and the index that it had."""
+    names = frozenset(buffers)
+
+    def rule(n: Expr) -> Expr | None:
+        return make("load", n.dtype, place(n.attr, n.args), n.attr) if n.op == "load" and n.attr in buffers else None
+
+    def stored(s: Stmt) -> Block | None:
+        return (replace(s, index=place(s.buffer, s.index)),) if isinstance(s, Store) and s.buffer in buffers else None
+
+    return map_block(map_expressions(block, lambda e: e if names.isdisjoint(e.buffers) else rewrite(e, rule)), stored)
 
 
 def unique_locals(block: Block, fresh: Callable[[str], str]) -> Block:
@@ -93,11 +107,8 @@ def unique_locals(block: Block, fresh: Callable[[str], str]) -> Block:
                     result.append(While(expr(s.condition, names), walk(s.body, names), limit))
                 case Region():
                     result.append(Region(walk(s.body, names)))
-                case Store():
-                    index = tuple(expr(e, names) for e in s.index)
-                    result.append(replace(s, buffer=names.get(s.buffer, s.buffer), index=index, value=expr(s.value, names)))
                 case _:
-                    result.extend(map_expressions((s,), lambda e: expr(e, names)))
+                    result += map_expressions((s,), lambda e: expr(e, names), names)
         return tuple(result)
 
     return walk(block, {})

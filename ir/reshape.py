@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from .expr import ONE, TRUE, ZERO, Expr, axis, both, product
 from .graph import Shape
 from .movement import Movement
-from .polynomial import divided, poly
-from .polynomial import expr as from_poly
+from .polynomial import divided, expr as from_poly, poly
 from .tensor import BuildError, Int, Tensor, show_shape
 from .walks import postorder
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from .dtypes import DType
 from .errors import LuminalError
-from .expr import Expr, axis, const
+from .expr import Expr, const
 from .graph import Shape, View
 from .record import record
 from .walks import substitute
@@ -66,7 +66,7 @@ class Tensor:
             return const(node.attr.value)
         if node.op != "iota" or node.attr.expr is None:
             return None
-        return substitute(node.attr.expr, {axis(k): e for k, e in enumerate(self.view.index)})
+        return substitute(node.attr.expr, self.view.places)
 
 
 def show(e: Int) -> str:

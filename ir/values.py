@@ -8,8 +8,7 @@ from . import complex_values
 from .dtypes import INDEX, DType, bool_, f32
 from .errors import CompilerBug
 from .expr import FALSE, ONE, TRUE, ZERO, Expr, Scalar, as_expr, axis, call, const, product
-from .graph import Node, Port, Shape, View, const_node, elementwise, identity, input_node, iota_node
-from .graph import make as make_node
+from .graph import Node, Port, Shape, View, const_node, elementwise, identity, input_node, iota_node, make as make_node
 from .primops import ACCEPTS, OPS, accepts
 from .scope import Scope
 from .tensor import BuildError, Int, Tensor, show, show_shape

@@ -22,7 +22,7 @@ from .dtypes import f32
 from .evaluate import evaluate
 from .expr import ONE, ZERO, Expr, var
 from .instructions import FRAGMENTS, LANES, Fragment
-from .kernel import Buffer, If, Let, Loop, Stmt, Store, statements
+from .kernel import Buffer, If, Let, Loop, Stmt, Store, perfect, statements
 from .walks import leaves, substitute
 
 ALIGNED = 8  # elements that are loaded at once
@@ -60,10 +60,8 @@ class NoProduct(Exception):
 def product(loop: Loop, path: Sequence[Stmt], buffers: Mapping[str, Buffer]) -> Product:
     """The nest of a loop inside the statements of `path`, outermost first.  Raises NoProduct."""
     team = _team(path)
-    nest = [loop]
-    while len(nest[-1].body) == 1 and isinstance(inner := nest[-1].body[0], Loop):
-        nest.append(inner)
-    s = nest[-1].body[0] if len(nest[-1].body) == 1 else None
+    nest, body = perfect((loop,))
+    s = body[0] if len(body) == 1 else None
     if not isinstance(s, Store) or s.combiner != "add" or s.value.op != "mul":
         raise NoProduct(f"`{loop.axis}` is no perfect nest around one sum of products")
     if any(x.start is not ZERO or x.step is not ONE or not x.stop.is_const or x.stop.attr < 1 for x in nest):

@@ -26,11 +26,11 @@ from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.dtypes import bool_
 from ..ir.expr import axis, both
-from ..ir.graph import Graph, Node, View, const_node, elementwise, identity, make, postorder, reduce_node
+from ..ir.graph import Graph, Node, View, const_node, elementwise, identity, make, postorder, reduce_node, with_operands
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
 from ..ir.walks import leaves
-from .chosen_products import Choice, axes_of, chosen_products, product_of, reused, there
+from .chosen_products import Choice, chosen_products, product_of, reused, there
 from .reading import factors
 from .rules.pattern import same_view
 from .separate import is_zero
@@ -48,14 +48,12 @@ def ask_after(ir: Graph, target: Target, options: Options) -> Graph:
     known = assuming(Known(ir.size_info()), both(*ir.requires))
     done: dict[Node, Node] = {}
     for n in nodes:
-        args = tuple(View(done[a.node], a.index, a.domain, a.fill) for a in n.args)
-        done[n] = n if all(a.node is b.node for a, b in zip(args, n.args, strict=True)) else make(n.op, n.dtype, n.shape, args, n.attr, n.span)
+        done[n] = with_operands(n, done)
         if n not in within:
             done[n] = _bare(done[n], known, taken, options)
             if done[n].op == "reduce" and done[n].args[0].node.op == "reduce" and _alone(n.args[0].node, ir) and not options.strict:
                 done[n] = _of_sums(done[n], known, taken, target, options)
-    outputs = tuple(done[n] for _, n in ir.outputs)
-    return ir if all(m is n for m, (_, n) in zip(outputs, ir.outputs, strict=True)) else ir.with_outputs(outputs)
+    return ir.with_outputs(tuple(done[n] for _, n in ir.outputs))
 
 
 def _alone(n: Node, ir: Graph) -> bool:
@@ -66,7 +64,7 @@ def _alone(n: Node, ir: Graph) -> bool:
 def _of_sums(n: Node, known: Known, taken: set[str], target: Target, options: Options) -> Node:
     """A sum of sums with one sum without a choice in its place where that pays; the node itself where it is something else."""
     whole = sum_of_sums(n, known)
-    bare = n if whole is None else _bare(whole, known, taken, options, lambda b, factor: where_it_pays(n, b, axes_of(factor), known, target))
+    bare = n if whole is None else _bare(whole, known, taken, options, lambda b, factor: where_it_pays(n, b, factor.axes, known, target))
     return n if bare is whole else bare
 
 
@@ -77,7 +75,7 @@ def _bare(n: Node, known: Known, taken: set[str], options: Options, chosen: Call
         return n if options.strict else chosen_products(n, known, taken, lambda m: _bare(m, known, taken, options))
     if options.strict and len(found.factors) > 2:
         return n
-    used = axes_of(found.test)
+    used = found.test.axes
     if all(a < n.rank for a in used):
         if not all(there(f, found, known) for f in found.factors):
             return n
@@ -87,7 +85,7 @@ def _bare(n: Node, known: Known, taken: set[str], options: Options, chosen: Call
     for k in (*own, *(k for k in range(len(found.factors)) if k not in own)):
         factor = found.factors[k]
         others = (*found.factors[:k], *found.factors[k + 1 :])
-        if not used <= axes_of(factor) or not _again(factor, found, others) or not all(there(f, found, known) for f in others):
+        if not used <= factor.axes or not _again(factor, found, others) or not all(there(f, found, known) for f in others):
             continue
         masked = factor if k in own else _masked(factor, found, known)
         if masked is not None:
@@ -108,12 +106,8 @@ def _left_out(factor: View, found: Choice) -> bool:
     for k, (at, extent) in enumerate(zip(node.args[1:], node.attr.extents, strict=True)):
         if at.node.op != "where" or at.domain is not None or axis(k).lt(extent - 1) not in outside:
             continue
-        test, _, otherwise = (a.through({axis(j): e for j, e in enumerate(at.index)}) for a in at.node.args)
-        if (
-            otherwise.node.op == "iota"
-            and otherwise.node.attr.expr is extent - 1
-            and same_view(test.through({axis(j): e for j, e in enumerate(factor.index)}), found.test)
-        ):
+        test, _, otherwise = at.operands
+        if otherwise.node.op == "iota" and otherwise.node.attr.expr is extent - 1 and same_view(test.through(factor.places), found.test):
             return True
     return False
 
@@ -137,22 +131,21 @@ def _choice(n: Node) -> Choice | None:
     if n.op != "reduce" or n.attr.combiner != "add" or n.rank < 1 or not (n.dtype.is_float or n.dtype.is_integer):
         return None
     view = n.args[0]
-    inside = {axis(k): e for k, e in enumerate(view.index)}
     if view.domain is not None and view.fill == 0:
         test, product = View(const_node(True, bool_), (), view.domain, False), View(view.node, view.index)
     elif view.domain is None and view.node.op == "where" and is_zero(view.node.args[2]):
-        test, product = (a.through(inside) for a in view.node.args[:2])
+        test, product = view.operands[:2]
     else:
         return None
     negative = product.node.op == "neg" and product.domain is None
     if negative:
-        product = product.node.args[0].through({axis(k): e for k, e in enumerate(product.index)})
+        product = product.operands[0]
     found = Choice(n, test, tuple(factors(product)), negative)
     return found if any(_again(f, found, found.factors) for f in found.factors) else None
 
 
 def _again(factor: View, found: Choice, others: tuple[View, ...]) -> bool:
     """Whether an operand and another are each used again: along an axis that the other one has, or because the operand is read through windows."""
-    axes, kept = axes_of(factor), set(range(found.node.rank))
+    axes, kept = factor.axes, set(range(found.node.rank))
     slides = any(kept & used and used - kept for used in ({a.attr for a in leaves(e, "axis")} for e in factor.index))
-    return reused(found, axes, others) or (slides and any(axes & kept - axes_of(f) for f in others))
+    return reused(found, axes, others) or (slides and any(axes & kept - f.axes for f in others))

@@ -27,20 +27,7 @@ from typing import Any
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType, bool_
 from ..ir.expr import ONE, ZERO, axis, both
-from ..ir.graph import (
-    Graph,
-    Node,
-    View,
-    const_node,
-    elementwise,
-    identity,
-    iota_node,
-    postorder,
-    reduce_node,
-    rewrite,
-    scalar,
-    state_count,
-)
+from ..ir.graph import Graph, Node, View, const_node, elementwise, identity, iota_node, postorder, reduce_node, rewrite, scalar, state_count
 from ..ir.instructions import FRAGMENTS, INSTRUCTIONS
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
@@ -109,8 +96,7 @@ def earlier_reductions(n: Node) -> dict[Node, tuple[int, ...] | None]:
             continue
         seen.add((node, view.index))
         if node.op in OPS:
-            mapping = {axis(k): e for k, e in enumerate(view.index)}
-            stack.extend(a.through(mapping) for a in node.args)
+            stack.extend(view.operands)
         elif node.op == "reduce" and node.attr.extents == n.attr.extents:
             plain = all(e.op == "axis" and e not in varying for e in view.index) and len(set(view.index)) == len(view.index)
             places = tuple(e.attr for e in view.index) if plain and view.domain is None else None
@@ -229,7 +215,7 @@ class Finder:
         """The sum of what depends on no earlier reduction, over the axes alone that it varies with; None where it depends on one."""
         if earlier_reductions(reduce_node("add", n.shape, n.attr.extents, body)):
             return None
-        moving = {e.attr for v in reads_of(body) for x in (*v.index, *(() if v.domain is None else (v.domain,))) for e in leaves(x, "axis")}
+        moving = set[int]().union(*(v.axes for v in reads_of(body)))
         kept = [k for k in range(n.rank) if k in moving]
         new = {axis(k): ZERO for k in range(n.rank)} | {axis(k): axis(j) for j, k in enumerate((*kept, *range(n.rank, n.rank + len(n.attr.extents))))}
         return View(reduce_node("add", tuple(n.shape[k] for k in kept), n.attr.extents, body.through(new), n.span), tuple(axis(k) for k in kept))

@@ -101,8 +101,7 @@ class _Adding:
             if view.node in self.group:
                 found[view.node, view.index] = None
             elif view.node.op in OPS:
-                mapping = {axis(k): e for k, e in enumerate(view.index)}
-                stack += [a.through(mapping) for a in view.node.args]
+                stack += view.operands
         return list(found)
 
     def at_rows(self, state: Node, at: tuple[Expr, ...], g: Group, places: tuple[int, ...]) -> bool:

@@ -357,8 +357,7 @@ class _Sharing:
             if view.node is key[0]:
                 bare = True
             elif view.node.op in ("mul", "div", "neg", "cast"):
-                mapping = {axis(k): e for k, e in enumerate(view.index)}
-                factors += [a.through(mapping) for a in view.node.args]
+                factors += view.operands
                 if view.node.op == "div" and factors[-1].node is key[0]:
                     return False  # what is divided by scores is no product with them
             elif along in moving and moving & rows and not moving & further:

@@ -14,19 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.dtypes import DType, bool_, f32
 from ..ir.expr import axis
-from ..ir.graph import (
-    Graph,
-    Node,
-    View,
-    cascade_nodes,
-    const_node,
-    elementwise,
-    identity,
-    make,
-    operand_domain,
-    previous_node,
-    scalar,
-)
+from ..ir.graph import Graph, Node, View, cascade_nodes, const_node, elementwise, identity, make, operand_domain, previous_node, scalar
 from ..ir.primops import OPS
 from ..ir.record import record
 from ..ir.walks import leaves

@@ -19,7 +19,6 @@ from ..ir.expr import ZERO, Expr, axis, call, const
 from ..ir.graph import Node, View, const_node, elementwise, identity, make, reduce_node, scalar
 from ..ir.record import record
 from ..ir.simplify import assuming, prove_le, simplify
-from ..ir.walks import leaves
 from .reading import factors, reads_of
 from .rules.pattern import same_view
 from .separate import is_zero
@@ -58,14 +57,10 @@ def there(v: View, found: Choice, known: Known) -> bool:
     return True
 
 
-def axes_of(v: View) -> set[int]:
-    return {a.attr for e in (*v.index, *(() if v.domain is None else (v.domain,))) for a in leaves(e, "axis")}
-
-
 def reused(found: Choice, axes: set[int], others: Iterable[View]) -> bool:
     """Whether an operand with these axes, and another, are each used again along an axis that the other one has."""
     kept = {a for a, e in enumerate(found.node.shape) if not e.is_const or e.attr > 1}
-    return any(axes & kept - b and b & kept - axes for b in map(axes_of, others))
+    return any(axes & kept - b and b & kept - axes for b in (v.axes for v in others))
 
 
 def product_of(found: Choice, of: tuple[View, ...]) -> View:
@@ -100,14 +95,13 @@ _Tree = _Chosen | _Leaf | None  # None: nothing is added
 def _tree(v: View) -> _Tree:
     if is_zero(v):
         return None
-    inside = {axis(k): e for k, e in enumerate(v.index)}
     if v.domain is not None and v.fill == 0:
         return _Chosen(View(const_node(True, bool_), (), v.domain, False), _tree(View(v.node, v.index)), None)
     if v.domain is None and v.node.op == "where":
-        test, yes, no = (a.through(inside) for a in v.node.args)
+        test, yes, no = v.operands
         return _Chosen(test, _tree(yes), _tree(no))
     negative = v.domain is None and v.node.op == "neg"
-    product = v.node.args[0].through(inside) if negative else v
+    product = v.operands[0] if negative else v
     return _Leaf(tuple(factors(product)), negative)
 
 
@@ -132,7 +126,7 @@ def chosen_products(n: Node, known: Known, taken: set[str], bare_of: Callable[[N
     for common in products[0].factors:
         others = [_without(leaf, common) for leaf in products]
         left = [f for o in others if o is not None for f in o]
-        axes = set[int]().union(*(axes_of(v) for v in (*tests, *left)))
+        axes = set[int]().union(*(v.axes for v in (*tests, *left)))
         found = Choice(n, tests[0], (common,), False)
         if None in others or common.domain is not None or len(axes) == n.rank + len(n.attr.extents) or not there(common, found, known):
             continue
@@ -153,7 +147,7 @@ def _one_by_one(n: Node, bare_of: Callable[[Node], Node]) -> Node:
     if view.domain is not None or view.node.op != "where" or any(is_zero(a) for a in view.node.args):
         return n
     domain = (*n.shape, *n.attr.extents)
-    test, *branches = (a.through({axis(k): e for k, e in enumerate(view.index)}) for a in view.node.args)
+    test, *branches = view.operands
     zero = scalar(const_node(0.0 if n.dtype.is_float else 0, n.dtype))
     sums: list[Node] = []
     for value, holds in zip(branches, (test, _opposite(test, domain)), strict=True):
@@ -185,7 +179,7 @@ def _as_it_lies(views: Iterable[View], axes: set[int]) -> list[int]:
 def _apart(found: Choice, axes: set[int], common: View) -> bool:
     """Whether what is chosen, which has these axes, and what it is multiplied with are each used again along an axis of the other."""
     kept = {a for a, e in enumerate(found.node.shape) if not e.is_const or e.attr > 1}
-    return bool(axes & kept - axes_of(common)) and bool(axes_of(common) & kept - axes)
+    return bool(axes & kept - common.axes) and bool(common.axes & kept - axes)
 
 
 def _without(leaf: _Leaf, common: View) -> tuple[View, ...] | None:

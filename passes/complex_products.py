@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 from ..ir.expr import ZERO, Expr, call, load, var, where
 from ..ir.graph import PARTS
-from ..ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Module, Store, identity_of, map_expressions
+from ..ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Module, Store, identity_of, map_expressions, nested
 from ..ir.record import replace
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
 from ..ir.walks import rewrite, substitute
 from .join_loops import Sum, reduction
-from .rows import Rows, around, rows_of
+from .rows import Rows, rows_of
 
 SHORT = 8  # products of a sum: moving two results to memory and back costs about as many
 
@@ -94,19 +94,19 @@ def _real(
         if operand.attr in paired:
             return load(operand.attr, dtype, *index[:-1], part)
         planes = (load(f"{operand.attr.rpartition('.')[0]}.{which}", dtype, *index) for which in PARTS)
-        return where(call("equal", part, ZERO), *planes)
+        return where(part.eq(ZERO), *planes)
 
     acc = Buffer(names.fresh("acc"), dtype, (), "register")
     value = call("mul", component(operands[0], doubled[0]), component(operands[1], doubled[1]))
     body: Block = (
         Alloc(acc),
         Store(acc.name, (), identity_of("add", dtype)),
-        *around(found.loops, (Store(acc.name, (), value, "add"),)),
+        *nested(found.loops, (Store(acc.name, (), value, "add"),)),
         Store(between.name, tuple(var(x.axis) for x in chain), load(acc.name, dtype)),
     )
     note = "a complex contraction is a real one of twice the rows and columns"
     touched = dict.fromkeys((*r.kernel.buffers, between.name))
-    first = Kernel(r.kernel.name, tuple(touched), (*r.before, *around(tuple(chain), body)), notes=(*r.kernel.notes, note))
+    first = Kernel(r.kernel.name, tuple(touched), (*r.before, *nested(tuple(chain), body)), notes=(*r.kernel.notes, note))
 
     def place(parts: tuple[int, int]) -> Expr:
         part = dict(zip((x.axis for x in doubled), parts, strict=True))
@@ -120,7 +120,7 @@ def _real(
         sums[s.buffer] = call("add" if q.sign > 0 else "sub", x, place(q.parts))
     rest = tuple(s for s in r.inside(len(r.chain)) if not isinstance(s, (Alloc, Loop)) and not (isinstance(s, Store) and s.buffer in sums))
     results = map_expressions(rest, lambda e: rewrite(e, lambda n: sums.get(n.attr) if n.op == "load" else None))
-    second = Kernel(r.kernel.name, tuple(touched), (*r.before, *around(r.chain, results)))
+    second = Kernel(r.kernel.name, tuple(touched), (*r.before, *nested(r.chain, results)))
     return first, second, between
 
 

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from ..ir.bounds import Known
 from ..ir.expr import ONE, ZERO, Expr, both, load, product
-from ..ir.kernel import Block, Buffer, If, Loop, Module, Region, Stmt, Store, While, expressions, map_block, map_expressions, with_body
+from ..ir.kernel import Block, Buffer, If, Loop, Module, Region, Stmt, Store, While, expressions, map_expressions, with_body
 from ..ir.record import replace
+from ..ir.renaming import at_places
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, rewrite
@@ -49,13 +50,7 @@ def _without_units(ir: Module) -> Module:
     def at(name: str, index: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return tuple(index[k] for k in kept[name])
 
-    def read(e: Expr) -> Expr | None:
-        return load(e.attr, e.dtype, *at(e.attr, e.args)) if e.op == "load" and e.attr in kept else None
-
-    def stored(s: Stmt) -> Block | None:
-        return (replace(s, index=at(s.buffer, s.index)),) if isinstance(s, Store) and s.buffer in kept else None
-
-    kernels = tuple(replace(k, body=map_block(map_expressions(k.body, lambda e: rewrite(e, read)), stored)) for k in ir.kernels)
+    kernels = tuple(replace(k, body=at_places(k.body, kept, at)) for k in ir.kernels)
     return replace(ir, temps=tuple(replace(t, shape=at(t.name, t.shape)) if t.name in kept else t for t in ir.temps)).with_kernels(kernels)
 
 

@@ -19,14 +19,14 @@ What a loop has kept of one part of an axis and of another is not what it keeps 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container
 
 from ..ir.expr import ONE, ZERO, Expr, axis, var
 from ..ir.graph import Node, View, identity
-from ..ir.kernel import Block, Let, Loop, Nest, Stmt, Store, expressions, statements
+from ..ir.kernel import Block, Let, Loop, Nest, Stmt, Store, accesses, expressions, perfect, statements
 from ..ir.primops import OPS
 from ..ir.record import record
-from ..ir.walks import leaves, postorder
+from ..ir.walks import leaves
 from .separate import EXPONENTIALS
 
 
@@ -64,11 +64,8 @@ def fold(n: Node) -> Fold | None:
     if n.op != "nest" or nest is None or len(nest.operands) != 1 or not nest.operands[0].shape:
         return None
     source = nest.operands[0]
-    rows: list[str] = []
-    body = nest.body
-    while len(body) == 1 and isinstance(s := body[0], Loop) and s.kind == "parallel" and s.start is ZERO and s.step is ONE:
-        rows.append(s.axis)
-        body = s.body
+    loops, body = perfect(nest.body, lambda x: x.kind == "parallel" and x.start is ZERO and x.step is ONE)
+    rows = [x.axis for x in loops]
     if len(rows) != len(source.shape) - 1 or not body or not isinstance(along := body[-1], Loop):
         return None
     if along.kind != "serial" or along.start is not ZERO or along.step is not ONE or along.stop is not source.shape[-1]:
@@ -83,19 +80,12 @@ def _by_rows(nest: Nest, f: Fold) -> bool:
     if any(b.name == f.source or b.shape[: len(rows)] != nest.operands[0].shape[:-1] for b in nest.results):
         return False
     results = {b.name for b in nest.results}
-    if any(name == f.source for name, _ in _accesses(f.before)):
+    if any(name == f.source for name, _ in accesses(f.before)):
         return False
     here = (*rows, var(f.along.axis))
     return all(
-        index == here if name == f.source else name not in results or index[: len(rows)] == rows for name, index in _accesses((*f.before, f.along))
+        index == here if name == f.source else name not in results or index[: len(rows)] == rows for name, index in accesses((*f.before, f.along))
     )
-
-
-def _accesses(block: Block) -> Iterator[tuple[str, tuple[Expr, ...]]]:
-    for s in statements(block):
-        yield from ((e.attr, e.args) for e in postorder(*expressions(s)) if e.op == "load")
-        if isinstance(s, Store):
-            yield s.buffer, s.index
 
 
 def copies(n: Node, f: Fold) -> frozenset[str] | None:
@@ -141,8 +131,7 @@ def order(walked: Node, states: Container[Node]) -> Order | None:
     along = axis(walked.rank - 1)
     view, steps, inside = identity(walked), list[tuple[str, int, tuple[View, ...]]](), False
     while _holds(view.node, states):
-        mapping = {axis(k): e for k, e in enumerate(view.index)}
-        n, args = view.node, [a.through(mapping) for a in view.node.args]
+        n, args = view.node, view.operands
         moving = [k for k, a in enumerate(args) if any(along in leaves(e, "axis") for e in a.index)]
         if view.domain is not None or len(moving) != 1 or any(a.domain is not None for k, a in enumerate(args) if k not in moving):
             return None

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from ..ir.bounds import Known
 from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, const, var
-from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, reduced_extents, state_axes, state_count
+from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, reduced_extents, state_axes, state_count, with_operands
 from ..ir.instructions import INSTRUCTIONS
 from ..ir.primops import OPS
 from ..ir.record import record, replace
@@ -51,9 +51,7 @@ def fuse(ir: Graph, target: Target, options: Options) -> Graph:
     done: dict[Node, Node] = {}
     stored: dict[Node, Node] = {}  # what the users of a node read
     for node in ir.nodes():
-        args = tuple(View(stored[a.node], a.index, a.domain, a.fill) for a in node.args)
-        done[node] = node if args == node.args else make(node.op, node.dtype, node.shape, args, node.attr, node.span)
-        stored[node] = done[node]
+        stored[node] = done[node] = with_operands(node, stored)
         if node in real and node not in outputs:
             stored[node] = make("contiguous", node.dtype, node.shape, (identity(done[node]),), span=node.span)
     return ir.with_outputs(tuple(done[n] for _, n in ir.outputs))

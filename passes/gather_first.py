@@ -82,7 +82,7 @@ class _Gathered:
         for k, index in enumerate(n.args[1:]):
             position = index.node.attr.expr if index.node.op == "iota" and index.domain is None else None
             if position is not None:
-                self.at[axis(k)] = substitute(position, {axis(j): e for j, e in enumerate(index.index)})
+                self.at[axis(k)] = substitute(position, index.places)
             else:
                 self.data[axis(k)] = index
 
@@ -103,18 +103,17 @@ class _Gathered:
             return v.through(places)
         if v.domain is not None:
             return None
-        inside = {axis(k): e for k, e in enumerate(v.index)}
         node = v.node
         if node.op in OPS:
             args = []
-            for a in node.args:
-                args.append((yield self.read(a.through(inside), shape, reduced)))
+            for a in v.operands:
+                args.append((yield self.read(a, shape, reduced)))
             return None if None in args else identity(elementwise(node.op, shape, *args, to=v.dtype, span=node.span))
         if node.op == "reduce" and not reduced:
             rank = len(self.n.attr.extents)
             own = {axis(node.rank + k): axis(rank + k) for k in range(len(node.attr.extents))}
             further = {axis(rank + k): axis(len(shape) + k) for k in range(len(node.attr.extents))}
-            body = yield self.read(node.args[0].through(inside | own), shape + operand_domain(node, 0)[node.rank :], further)
+            body = yield self.read(node.args[0].through(v.places | own), shape + operand_domain(node, 0)[node.rank :], further)
             return None if body is None else identity(reduce_node(node.attr.combiner, shape, node.attr.extents, body, node.span))
         plain = all(e in self.data or not self.data.keys() & set(leaves(e, "axis")) for e in v.index)
         if (

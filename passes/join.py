@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..ir.expr import Expr, load, var
-from ..ir.kernel import Block, Let, Loop, Module, Stmt, Store, expressions, statements, written
+from ..ir.kernel import Block, Let, Loop, Module, Stmt, Store, expressions, nested, reads, written
 from ..ir.record import replace
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, substitute
-from .rows import Rows, around, common_depth, joined, one_after_the_other, rows_of
+from .rows import Rows, common_depth, joined, one_after_the_other, rows_of
 
 MOST = 64  # statements of a joined body: more values than registers help nobody
 STREAMS = 12  # tensors that one loop moves: prefetchers and write buffers follow no more
@@ -59,7 +59,7 @@ def _together(a: Rows, b: Rows) -> Rows | None:
     if not _apart(one.inside(depth), a.written | b.written, one.chain):
         return None
     names = Names((*one.sizes, *one.buffers, *defined(one.kernel.body)))
-    body = (*one.before, *around(one.chain, _handed_on(one.inside(depth), names)))
+    body = (*one.before, *nested(one.chain, _handed_on(one.inside(depth), names)))
     return replace(one, kernel=replace(one.kernel, body=body))
 
 
@@ -83,7 +83,7 @@ def _apart(body: Block, changed: frozenset[str], loops: Iterable[Loop]) -> bool:
 
 def _handed_on(body: Block, names: Names) -> Block:
     """What is loaded after it was stored is a name for what was stored."""
-    reads = {n for s in body for n in postorder(*expressions(s)) if n.op == "load"}
+    loaded = {*reads(body)}
     known: dict[Expr, Expr] = {}
     result: list[Stmt] = []
     for s in body:
@@ -93,7 +93,7 @@ def _handed_on(body: Block, names: Names) -> Block:
         assert isinstance(s, Store)
         value = substitute(s.value, known)
         again = load(s.buffer, value.dtype, *s.index)
-        if again in reads and value.args:
+        if again in loaded and value.args:
             name = names.fresh("t")
             result.append(Let(name, value))
             value = var(name, value.dtype)
@@ -104,7 +104,7 @@ def _handed_on(body: Block, names: Names) -> Block:
 
 def _without_unread(ir: Module) -> Module:
     """Temporaries that nobody reads any more are not stored either."""
-    read = {n.attr for k in ir.kernels for s in statements(k.body) for n in postorder(*expressions(s)) if n.op == "load"}
+    read = {n.attr for k in ir.kernels for n in reads(k.body)}
     dead = {t.name for t in ir.temps if t.name not in read}
     if not dead:
         return ir

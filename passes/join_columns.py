@@ -28,26 +28,13 @@ from functools import cached_property
 
 from ..ir.bounds import Known
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, both, call, ceildiv, const, load, minimum, product, var
-from ..ir.kernel import (
-    Alloc,
-    Block,
-    Buffer,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Module,
-    Store,
-    identity_of,
-    map_block,
-    substitute_block,
-)
+from ..ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Module, Store, identity_of, map_block, nested, substitute_block
 from ..ir.record import record, replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from .join_loops import Sum, is_reused, reduction, with_joined_loops
-from .rows import Rows, around, rows_of
+from .rows import Rows, rows_of
 
 CHUNK = 64  # rows: their sums are written and read again once, which is little beside so many rows
 LEAST = 8  # chunks: fewer are shared unevenly
@@ -240,15 +227,15 @@ def _chunk_sums(m: Member, parts: dict[str, Buffer], chunk: Expr, position: Expr
     to_scalars = map_block(m.sum.body, lambda s: (replace(s, buffer=scalars[s.buffer].name),) if isinstance(s, Store) else None)
     results = [Store(parts[s.buffer].name, index, load(scalars[s.buffer].name, s.value.dtype)) for s in stores]
     if not m.kept:
-        each = (*lets, *around(others, to_scalars))
+        each = (*lets, *nested(others, to_scalars))
         return tuple(allocs), own(each, position, m, names), tuple(results)
     if others:
-        each = (*lets, *allocs, *around(others, to_scalars), *(replace(r, combiner=s.combiner) for r, s in zip(results, stores, strict=True)))
+        each = (*lets, *allocs, *nested(others, to_scalars), *(replace(r, combiner=s.combiner) for r, s in zip(results, stores, strict=True)))
     else:
         to_parts = map_block(m.sum.body, lambda s: (replace(s, buffer=parts[s.buffer].name, index=index),) if isinstance(s, Store) else None)
         each = (*lets, *to_parts)
-    zero = around(m.kept, tuple(Store(parts[s.buffer].name, index, identity_of(s.combiner, s.value.dtype)) for s in stores))
-    return unique_locals(zero, names.fresh), own(around(m.kept, each), position, m, names), ()
+    zero = nested(m.kept, tuple(Store(parts[s.buffer].name, index, identity_of(s.combiner, s.value.dtype)) for s in stores))
+    return unique_locals(zero, names.fresh), own(nested(m.kept, each), position, m, names), ()
 
 
 def own(block: Block, position: Expr, m: Member, names: Names) -> Block:
@@ -265,7 +252,7 @@ def combined(m: Member, parts: dict[str, Buffer], count: Expr, fits: Expr, names
     loop = Loop(chunk, ZERO, count, adds, "reduce")
     depth = len(m.rows.chain)
     inside = tuple(loop if isinstance(s, Loop) else s for s in m.rows.inside(depth))
-    body: Block = (*m.rows.before, *around(m.rows.chain, inside))
+    body: Block = (*m.rows.before, *nested(m.rows.chain, inside))
     kernel = m.rows.kernel
     if fits is not TRUE:
         body = (If(fits, unique_locals(body, names.fresh), kernel.body),)

@@ -16,14 +16,14 @@ Not where the operands of a reduction are used again along two axes (a matrix pr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Set
 from typing import NamedTuple
 
 from ..ir.expr import ONE, Expr, var
-from ..ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Stmt, Store, expressions, statements, substitute_block, written
+from ..ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Stmt, Store, expressions, nested, reads, statements, substitute_block, written
 from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
-from ..ir.walks import postorder, substitute
+from ..ir.walks import substitute
 from .schedule.cost import LOADED
 
 
@@ -40,7 +40,7 @@ class Sum(NamedTuple):
     def loads(self) -> dict[Expr, None]:
         """What is read at positions that move with the loops."""
         axes = {x.axis for x in self.loops}
-        return {n: None for s in self.body for n in postorder(*expressions(s)) if n.op == "load" and n.names & axes}
+        return {n: None for n in reads(self.body) if n.names & axes}
 
     def stores(self, buffer: str) -> list[Store]:
         return [s for s in self.body if isinstance(s, Store) and s.buffer == buffer]
@@ -143,10 +143,7 @@ def _one(a: Sum, b: Sum, names: Names, registers: int) -> Stmt | None:
             mapping[var(s.name, s.value.dtype)] = known[s.value]
         else:
             body.append(s)
-    nest: Block = tuple(body)
-    for x in reversed(a.loops):
-        nest = (replace(x, body=nest),)
-    return nest[0]
+    return nested(a.loops, tuple(body))[0]
 
 
 def _conflict(a: Stmt, b: Stmt) -> bool:
@@ -161,11 +158,4 @@ def _makes(s: Stmt) -> set[str]:
 
 
 def _uses(s: Stmt) -> set[str]:
-    return set(_used(s))
-
-
-def _used(s: Stmt) -> Iterator[str]:
-    for t in statements((s,)):
-        for e in expressions(t):
-            yield from e.names
-            yield from e.buffers
+    return {name for t in statements((s,)) for e in expressions(t) for name in (*e.names, *e.buffers)}

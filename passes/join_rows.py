@@ -22,29 +22,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..ir.expr import ZERO, Expr, call, load, var
-from ..ir.kernel import (
-    Alloc,
-    Block,
-    Buffer,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Module,
-    Stmt,
-    Store,
-    While,
-    expressions,
-    map_block,
-    map_expressions,
-    statements,
-)
+from ..ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Module, Stmt, Store, While, map_block, map_expressions, nested, reads, statements
 from ..ir.record import replace
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
-from ..ir.walks import postorder, rewrite
+from ..ir.walks import rewrite
 from .join_loops import sums, with_joined_loops
-from .rows import Rows, around, common_depth, joined, one_after_the_other, rows_of
+from .rows import Rows, common_depth, joined, one_after_the_other, rows_of
 
 AXES = 2  # of a row, not counting those of constant extent: one with more leaves the cache, and its loops are better shared by threads
 
@@ -68,7 +52,7 @@ def _contractions(block: Block, around: tuple[str, ...]) -> Iterator[Loop]:
     """The reductions in which one operand misses a kept axis that another has."""
     for s in block:
         if isinstance(s, Loop) and s.kind == "reduce" and not any(isinstance(t, Loop) for t in statements(s.body)):
-            moving = [n.names & set(around) for t in statements(s.body) for n in postorder(*expressions(t)) if n.op == "load" and s.axis in n.names]
+            moving = [n.names & set(around) for n in reads(s.body) if s.axis in n.names]
             if any(m != moving[0] for m in moving):
                 yield s
         elif isinstance(s, Loop):
@@ -164,7 +148,7 @@ def _with_own(rows: Rows, inside: list[Buffer]) -> Kernel:
         return (Let(own[s.buffer].name, s.value) if s.buffer in named else replace(s, buffer=own[s.buffer].name, index=s.index[depth:]),)
 
     body = map_block(map_expressions(rows.chain[-1].body, lambda e: rewrite(e, read)), stored)
-    body = (*rows.before, *around(rows.chain, (*(Alloc(b) for name, b in own.items() if name not in named), *body)))
+    body = (*rows.before, *nested(rows.chain, (*(Alloc(b) for name, b in own.items() if name not in named), *body)))
     note = f"kernels that work off the same rows are one: a row of what was {len(own)} tensor{'s' * (len(own) > 1)} in memory stays in the cache"
     kept = rows.kernel.buffers if few else tuple(n for n in rows.kernel.buffers if n not in own)
     return replace(rows.kernel, buffers=kept, body=(If(*few, body),) if few else body, notes=(*rows.kernel.notes, note))

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..ir.expr import ONE, Expr, load, var
-from ..ir.kernel import Block, If, Kernel, Let, Loop, Stmt, Store, expressions, statements, substitute_block, written
+from ..ir.kernel import Block, If, Kernel, Let, Loop, Stmt, Store, expressions, nested, perfect, statements, substitute_block, written
 from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.walks import postorder
@@ -59,11 +59,7 @@ def _inside(s: Stmt, names: Names) -> Stmt:
 
 
 def _nest(s: Stmt) -> _Nest | None:
-    loops: list[Loop] = []
-    block: Block = (s,)
-    while len(block) == 1 and isinstance(block[0], Loop) and block[0].kind == "parallel" and block[0].step is ONE:
-        loops.append(block[0])
-        block = block[0].body
+    loops, block = perfect((s,), lambda x: x.kind == "parallel" and x.step is ONE)
     return _Nest(tuple(loops), block) if loops and all(isinstance(t, (Let, Store)) for t in block) else None
 
 
@@ -85,10 +81,7 @@ def _joined(a: Stmt, b: Stmt, names: Names) -> Stmt | None:
         if len(at) > 1 or not all(any(e is x for e in next(iter(at))) for x in axes):
             return None
     kept, known = named(first.body, names)
-    nest: Block = (*kept, *substitute_block(body, known))
-    for x in reversed(first.loops):
-        nest = (replace(x, body=nest),)
-    return nest[0]
+    return nested(first.loops, (*kept, *substitute_block(body, known)))[0]
 
 
 def places(block: Block) -> dict[str, dict[tuple[Expr, ...], None]]:

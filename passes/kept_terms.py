@@ -15,7 +15,7 @@ from ..ir.expr import ONE, ZERO, Expr, axis, both, call, const, where
 from ..ir.graph import Node, View, elementwise, identity, postorder, reduce_node
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove
-from ..ir.walks import leaves, substitute
+from ..ir.walks import substitute
 
 
 def kept_terms(n: Node, under: Iterable[View], place: tuple[int, ...], known: Known) -> View | None:
@@ -24,7 +24,7 @@ def kept_terms(n: Node, under: Iterable[View], place: tuple[int, ...], known: Kn
     domain = n.shape + n.attr.extents
     if not conditions or somewhere(n, conditions, known):
         return None
-    moving = {a.attr for c in conditions for e in (*c.index, *(() if c.domain is None else (c.domain,))) for a in leaves(e, "axis")}
+    moving = set[int]().union(*(c.axes for c in conditions))
     rows = sorted({a for a in moving if a < n.rank}.union(place))
     shape = (*(n.shape[a] for a in rows), *n.attr.extents)
     inside = {axis(a): axis(j) for j, a in enumerate((*rows, *range(n.rank, len(domain))))}
@@ -50,7 +50,7 @@ def _expression(view: View) -> Expr:
     done: dict[Node, Expr] = {}
 
     def read(v: View) -> Expr:
-        value = substitute(done[v.node], {axis(k): e for k, e in enumerate(v.index)})
+        value = substitute(done[v.node], v.places)
         return value if v.domain is None else where(v.domain, value, const(v.fill, v.dtype))
 
     for n in postorder(view.node):

@@ -54,7 +54,7 @@ def at_last(found: Events, condition: Expr, value: Expr, trip: Trip) -> tuple[Ex
             continue  # computed once more it may be rounded at another place, and equal nothing
         top, at = found.fresh(scan.dtype), found.fresh(INDEX)
         found.defined[top] = Sum(combiner, scan.dtype, (trip,), scan.body, None, scan.around)
-        found.defined[at] = Sum("min", INDEX, (trip,), where(call("equal", d, top), trip.var, trip.count), None, scan.around)
+        found.defined[at] = Sum("min", INDEX, (trip,), where(d.eq(top), trip.var, trip.count), None, scan.around)
         order = (scan.start, top) if combiner == "max" else (top, scan.start)
         return call("less_than", *order), substitute(value, {trip.var: at})
     return None

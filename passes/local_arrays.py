@@ -10,10 +10,11 @@ stays in order instead.
 
 from __future__ import annotations
 
-from ..ir.expr import Expr, load, maximum, var
-from ..ir.kernel import Alloc, Block, Buffer, If, Loop, Nest, Store, While, map_block, map_expressions, statements
+from ..ir.expr import Expr, maximum, var
+from ..ir.kernel import Alloc, Block, Buffer, If, Loop, Nest, While, map_block, statements
 from ..ir.record import replace
-from ..ir.walks import leaves, rewrite
+from ..ir.renaming import at_places
+from ..ir.walks import leaves
 
 
 def made_global(nest: Nest) -> Nest:
@@ -27,22 +28,17 @@ def made_global(nest: Nest) -> Nest:
     def place(name: str, index: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return (*(var(s.axis) - s.start for s in found[name][1]), *index)
 
-    def leaf(n: Expr) -> Expr | None:
-        return load(n.attr, n.dtype, *place(n.attr, n.args)) if n.op == "load" and n.attr in found else None
-
     def statement(s: object) -> Block | None:
         match s:
             case Alloc() if s.buffer.name in found:
                 return ()
-            case Store() if s.buffer in found:
-                return (replace(s, index=place(s.buffer, s.index)),)
             case Loop() if s.axis in serial:
                 return (replace(s, kind="serial"),)
             case _:
                 return None
 
     results = (replace(b, shape=(*(maximum(s.stop - s.start, 0) for s in around), *b.shape), space="global") for b, around in found.values())
-    body = map_block(map_expressions(nest.body, lambda e: rewrite(e, leaf)), statement)
+    body = map_block(at_places(nest.body, found, place), statement)
     return replace(nest, results=(*nest.results, *results), body=body)
 
 

@@ -29,8 +29,7 @@ from ..ir.errors import NOWHERE, CompilerBug, Span
 from ..ir.expr import FALSE, ONE, TRUE, Expr, both, call, ceildiv, load, maximum, var
 from ..ir.graph import Shape
 from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Nest, Store, While, statements
-from ..ir.polynomial import coefficient, degree, divided, plus, poly, times
-from ..ir.polynomial import expr as from_poly
+from ..ir.polynomial import coefficient, degree, divided, expr as from_poly, plus, poly, times
 from ..ir.record import replace
 from ..ir.simplify import prove, simplify
 from ..ir.walks import postorder, rewrite, substitute

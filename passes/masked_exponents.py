@@ -108,11 +108,11 @@ class _Rewritten:
         r = extreme.node
         if extreme.domain is not None or r not in self.earlier or r.op != "reduce" or r.attr.combiner != "max":
             return node
-        places = {axis(k): e for k, e in enumerate(extreme.index)} | {axis(r.rank + k): axis(self.n.rank + k) for k in range(len(r.attr.extents))}
+        places = extreme.places | {axis(r.rank + k): axis(self.n.rank + k) for k in range(len(r.attr.extents))}
         body = as_choice(r.args[0].through(places), self.n.shape + self.n.attr.extents, self.known)
         if body.domain is not None or body.node.op != "where" or not own.keys() >= {a for e in body.index for a in leaves(e, "axis")}:
             return node
-        test, kept, fill = (a.through({axis(k): e for k, e in enumerate(body.index)}) for a in body.node.args)
+        test, kept, fill = body.operands
         masks = fill.node.op == "const" and fill.domain is None and fill.node.attr.value == float("-inf")
         if not masks or not same_view(kept, x.through(inside)) or not any(same_view(test, u) for u in under):
             return node

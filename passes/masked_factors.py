@@ -11,7 +11,6 @@ from __future__ import annotations
 from ..ir.expr import axis
 from ..ir.graph import Node, View, elementwise, identity, make, scalar
 from ..ir.primops import OPS
-from ..ir.walks import leaves
 from .rules.pattern import same_view
 from .separate import is_zero
 
@@ -24,7 +23,7 @@ def masked_factor(n: Node) -> Node:
     test, product, fill = choice.node.args
     for k, factor in enumerate(product.node.args):
         own = {e: axis(a) for a, e in enumerate(factor.index) if e.op == "axis"}
-        used = {a for e in (*test.index, *(() if test.domain is None else (test.domain,))) for a in leaves(e, "axis")}
+        used = {axis(a) for a in test.axes}
         if factor.node.op not in OPS or factor.domain is not None or len(own) < factor.node.rank or not own.keys() >= used:
             continue
         if own.keys() >= {axis(a) for a in range(product.node.rank)}:
@@ -52,7 +51,7 @@ def bare_product(v: View) -> View | None:
     test, product, _ = v.node.args
     for f in product.node.args:
         if f.domain is None and f.node.op == "where" and is_zero(f.node.args[2]):
-            inside = f.node.args[0].through({axis(a): e for a, e in enumerate(f.index)})
+            inside = f.operands[0]
             if same_view(inside, test):
                 return View(product.node, v.index)
     return None

@@ -16,7 +16,7 @@ from collections.abc import Container, Mapping
 from ..ir.graph import Graph, Node, View
 from ..ir.primops import OPS
 from .rules.pattern import same_view, through
-from .separate import EXPONENTIALS
+from .separate import EXPONENTIALS, looked_through
 
 _ARITHMETIC = frozenset(
     {"add", "sub", "mul", "div", "neg", "recip", "cast", "contiguous", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "square", "fma"}
@@ -103,17 +103,11 @@ def _is_nan(view: View, extreme: View) -> bool:
         if v.domain is not None or v.node.op not in _ARITHMETIC or (v.node, v.index) in seen:
             continue
         seen.add((v.node, v.index))
-        below = [_through(v, a) for a in v.node.args]
+        below = [looked_through(v, a) for a in v.node.args]
         if v.node.op == "sub" and any(_is_extreme(m, extreme) and _element_of(x.node, extreme.node) for x, m in (below, below[::-1])):
             return True
         stack += below
     return False
-
-
-def _through(outer: View, inner: View) -> View:
-    moved = through(outer, inner)
-    assert moved is not None  # a masked view is never looked into
-    return moved
 
 
 def _is_extreme(view: View, extreme: View) -> bool:
@@ -130,7 +124,7 @@ def _element_of(x: Node, extreme: Node) -> bool:
 def _bare(view: View, *wrappers: str) -> View:
     """What stands inside casts (and these operators)."""
     while view.domain is None and view.node.op in ("cast", "contiguous", *wrappers):
-        view = _through(view, view.node.args[0])
+        view = looked_through(view, view.node.args[0])
     return view
 
 

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from ..ir.dtypes import INDEX, bool_
-from ..ir.expr import ZERO, Expr, axis, maximum, minimum, var
+from ..ir.expr import ZERO, Expr, maximum, minimum, var
 from ..ir.graph import Node, View, postorder
 from ..ir.polynomial import Poly, coefficient, constant, degree, expr, is_constant, plus, poly, scaled, times
 from ..ir.primops import OPS
@@ -125,8 +125,7 @@ def _positional(condition: View) -> list[View]:
     while stack:
         view = stack.pop()
         if (view.node.op == "bit_and" or _in_turn(view.node)) and view.domain is None:
-            inside = {axis(k): e for k, e in enumerate(view.index)}
-            stack.extend(a.through(inside) for a in reversed(view.node.args[:2]))
+            stack.extend(reversed(view.operands[:2]))
         elif all(v.node.op in ("const", "iota") for v in reads_of(view)):
             found.append(view)
     return found
@@ -176,7 +175,7 @@ def _rows_keep(state: Node, masked: Node, c: CascadeLoops) -> bool:
             continue
         for arg in n.args:
             for view in _reached(arg, masked):
-                test = masked.args[0].through({axis(k): e for k, e in enumerate(view.index)})
+                test = masked.args[0].through(view.places)
                 if n.op != "reduce" or view.domain is not None or not somewhere(n, (test,), c.body.current.known):
                     return False
     return True
@@ -197,9 +196,7 @@ def _reached(value: View, node: Node) -> list[View]:
         if view.node is node:
             found.append(view)
         elif view.node.op in OPS:
-            inside = {axis(k): e for k, e in enumerate(view.index)}
-            for a in view.node.args:
-                v = a.through(inside)
+            for v in view.operands:
                 stack.append(v if view.domain is None else View(v.node, v.index, view.domain, view.fill))
     return found
 

@@ -35,6 +35,7 @@ from ..ir.graph import (
     reached_node,
     reduce_node,
     scalar,
+    with_operands,
 )
 from ..ir.primops import OPS
 from ..ir.record import record
@@ -130,10 +131,8 @@ def before(node: Node, earlier: frozenset[Node]) -> Node:
     for n in postorder(node):
         if n in earlier or n.op == "reached":
             done[n] = previous_node(n)
-        elif n.op in OPS:
-            done[n] = make(n.op, n.dtype, n.shape, tuple(View(done[a.node], a.index, a.domain, a.fill) for a in n.args), n.attr, n.span)
         else:
-            done[n] = n
+            done[n] = with_operands(n, done) if n.op in OPS else n
     return done[node]
 
 
@@ -170,10 +169,9 @@ class _Polynomial:
             else:
                 if view.domain is not None:
                     raise Mixed("an earlier reduction is read under a mask")
-                mapping = {axis(k): e for k, e in enumerate(view.index)}
                 args = []
-                for a in node.args:
-                    args.append((yield self.rebuilt(a.through(mapping))))
+                for a in view.operands:
+                    args.append((yield self.rebuilt(a)))
                 self.done[key] = identity(make(node.op, node.dtype, self.shape, tuple(args), node.attr, node.span))
         return self.done[key]
 
@@ -183,10 +181,8 @@ class _Polynomial:
         for n in postorder(view.node):
             if n.op == "iota" and n.attr.expr is extent:
                 done[n] = reached_node((extent,))
-            elif n.op in OPS:
-                done[n] = make(n.op, n.dtype, n.shape, tuple(View(done[a.node], a.index, a.domain, a.fill) for a in n.args), n.attr, n.span)
             else:
-                done[n] = n
+                done[n] = with_operands(n, done) if n.op in OPS else n
         found = View(self.finite(done[view.node], extent), view.index)
         if not any(same_view(p, found) for p in self.points):
             self.points.append(found)
@@ -214,8 +210,7 @@ class _Polynomial:
             return 1.0
         if not self.body.has_r(node) or not moves(view, self.varying) or node.op in EXPONENTIALS:
             return 0.0
-        mapping = {axis(k): e for k, e in enumerate(view.index)}
-        args = [a.through(mapping) for a in node.args]
+        args = view.operands
         if node.op == "where" and not self.body.has_r(args[0].node):
             a, b = (yield self.derivative(args[1], point)), (yield self.derivative(args[2], point))
             if a == b and not isinstance(a, View):

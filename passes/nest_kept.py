@@ -45,7 +45,7 @@ def faded(weight: Expr, instructions: frozenset[str]) -> Expr:
     smallest = math.ceil(FADED[x.dtype] * (1.0 if weight.op == "exp2" else math.log(2)) * 1024) / 1024
     if WEIGHT.name in instructions and weight.op == "exp" and x.dtype is f32:
         return make("ins", f32, (x, const(smallest, f32)), WEIGHT.name)
-    return call(weight.op, call("where", call("less_than", x, const(smallest, x.dtype)), const(-math.inf, x.dtype), x))
+    return call(weight.op, call("where", x.lt(const(smallest, x.dtype)), const(-math.inf, x.dtype), x))
 
 
 def asked_of_nothing(node: Node, value: Expr) -> Expr:
@@ -61,7 +61,7 @@ def asked_of_nothing(node: Node, value: Expr) -> Expr:
     if fill.node.op != "const" or fill.domain is not None or fill.node.attr.value != -math.inf or largest.op != "load":
         return value
     nothing = call("where", value.args[0], const(math.nan, value.dtype), value.args[2])
-    return call("where", call("equal", largest, const(-math.inf, largest.dtype)), nothing, value.args[1])
+    return call("where", largest.eq(const(-math.inf, largest.dtype)), nothing, value.args[1])
 
 
 def made_wide(node: Node) -> bool:

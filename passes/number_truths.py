@@ -13,8 +13,7 @@ any other, in register tiles and packed panels.
 from __future__ import annotations
 
 from ..ir.dtypes import DType, bool_, i16, i32, i64, u8
-from ..ir.expr import axis
-from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, make, operand_domain, postorder, reduce_node, scalar
+from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, operand_domain, postorder, reduce_node, scalar, with_operands
 from ..ir.target import Options, Target
 
 LARGEST = {"or": "max", "and": "min"}
@@ -31,12 +30,10 @@ def number_truths(ir: Graph, target: Target, options: Options) -> Graph:
     within = {m for n in nodes if n.op == "cascade" for a in n.args for m in postorder(a.node)}
     done: dict[Node, Node] = {}
     for n in nodes:
-        args = tuple(View(done[a.node], a.index, a.domain, a.fill) for a in n.args)
-        done[n] = n if all(a.node is b.node for a, b in zip(args, n.args, strict=True)) else make(n.op, n.dtype, n.shape, args, n.attr, n.span)
+        done[n] = with_operands(n, done)
         if n.op == "reduce" and n.dtype is bool_ and n not in within:
             done[n] = _largest(done[n])
-    outputs = tuple(done[n] for _, n in ir.outputs)
-    return ir if all(m is n for m, (_, n) in zip(outputs, ir.outputs, strict=True)) else ir.with_outputs(outputs)
+    return ir.with_outputs(tuple(done[n] for _, n in ir.outputs))
 
 
 def _largest(n: Node) -> Node:
@@ -82,8 +79,7 @@ def _numbers(v: View, shape: Shape, dtype: DType, levels: int = LEVELS) -> View:
         if v.domain is not None:
             return identity(elementwise("cast", shape, v, to=dtype))
         return View(elementwise("cast", n.shape, identity(n), to=dtype), v.index)
-    inside = {axis(k): e for k, e in enumerate(v.index)}
-    args = [a.through(inside) for a in n.args]
+    args = v.operands
     if n.op == "where":
         args = args[:2] if op == "bit_and" else [args[0], args[2]]
     numbers = [_numbers(a, shape, dtype, levels - 1) for a in args]

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 
 from ..ir.expr import ZERO, Expr, both, const, floordiv, mod, var
 from ..ir.graph import Shape
-from ..ir.polynomial import coefficient, degree, is_constant, plus, poly, scaled
-from ..ir.polynomial import expr as from_poly
+from ..ir.polynomial import coefficient, degree, expr as from_poly, is_constant, plus, poly, scaled
 from ..ir.record import record
 from ..ir.walks import postorder
 from .domains import Trip

@@ -41,8 +41,6 @@ class _Pick(NamedTuple):
 
 def pick(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
-    if not any(n.op == "equal" for n in ir.nodes()):
-        return ir
     return rewrite(ir, lambda n: _picked(n, target, options) if n.op == "reduce" and n.attr.combiner == "add" else None)
 
 
@@ -62,29 +60,24 @@ def _picked(node: Node, target: Target, options: Options) -> Node | None:
     return None
 
 
-def _inside(v: View) -> list[View]:
-    """The operands of an elementwise node, over the axes of the view's user."""
-    return [a.through({axis(k): e for k, e in enumerate(v.index)}) for a in v.node.args]
-
-
 def _pick(v: View) -> _Pick | None:
     value = None
     if v.domain is not None:
         return None
     if v.node.op == "cast" and v.node.args[0].dtype is bool_:
-        (condition,) = _inside(v)
+        (condition,) = v.operands
     elif v.node.op == "where":
-        condition, value, other = _inside(v)
+        condition, value, other = v.operands
         if other.node.op != "const" or other.domain is not None or other.node.attr.value != 0:
             return None
     else:
         return None
     if condition.node.op != "equal" or condition.domain is not None:
         return None
-    a, b = _inside(condition)
+    a, b = condition.operands
     for index, place in ((a, b), (b, a)):
         at = _position(place)
-        if at is not None and at.op == "axis" and index.dtype.is_integer and at.attr not in _axes(index):
+        if at is not None and at.op == "axis" and index.dtype.is_integer and at.attr not in index.axes:
             return _Pick(index, at.attr, value)
     return None
 
@@ -92,14 +85,10 @@ def _pick(v: View) -> _Pick | None:
 def _position(v: View) -> Expr | None:
     """What positions a value is made of alone."""
     while v.domain is None and v.node.op == "cast" and v.dtype.is_integer and v.dtype.bits >= 32:
-        (v,) = _inside(v)
+        (v,) = v.operands
     if v.node.op != "iota" or v.domain is not None:
         return None
-    return View(v.node, (), v.node.attr.expr).through({axis(k): e for k, e in enumerate(v.index)}).domain
-
-
-def _axes(*views: View) -> set[int]:
-    return {a.attr for v in views for e in (*v.index, *(() if v.domain is None else (v.domain,))) for a in leaves(e, "axis")}
+    return View(v.node, (), v.node.attr.expr).through(v.places).domain
 
 
 def _number(value: int, dtype: DType) -> Node:
@@ -143,12 +132,12 @@ def _gathered(node: Node, pick: _Pick, rest: list[View], domain: Shape) -> Node 
 
 def _at(v: View, r: int, places: dict[Expr, Expr], shape: Shape, index: View, extent: Expr) -> View | None:
     """A value at the index in place of the position along axis r; None where it would have to be computed anew for that."""
-    if r not in _axes(v):
+    if r not in v.axes:
         return v.through(places)
     if v.domain is not None:
         return None
     if v.node.op in OPS:
-        args = [_at(a, r, places, shape, index, extent) for a in _inside(v)]
+        args = [_at(a, r, places, shape, index, extent) for a in v.operands]
         found = [a for a in args if a is not None]
         return identity(elementwise(v.node.op, shape, *found, to=v.dtype, span=v.node.span)) if len(found) == len(args) else None
     moving = [k for k, e in enumerate(v.index) if any(a.attr == r for a in leaves(e, "axis"))]
@@ -167,7 +156,7 @@ def _scattered(node: Node, pick: _Pick, rest: list[View], domain: Shape) -> Node
     r, reduced = pick.along, set(range(node.rank, len(domain)))
     if domain[r].is_const and domain[r].attr <= FEW and not _rows(rest, node.rank):
         return None
-    if r in _axes(*rest) or not reduced or not reduced & _axes(pick.at):
+    if any(r in v.axes for v in rest) or not reduced or not reduced & pick.at.axes:
         return None
     left = [*(k for k in range(len(domain)) if k in reduced), *(k for k in range(node.rank) if k != r)]
     places = {axis(k): axis(new) for new, k in enumerate(left)}

@@ -138,20 +138,8 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("fuse", "graph", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
     Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
     Pass("split_complex", "kernel", "kernel", "once for what tensors and what loops have made: nothing after it knows complex numbers"),
-    Pass(
-        "flatten_temps",
-        "kernel",
-        "kernel",
-        "before whatever looks at positions: what is read as one axis is one",
-        frozenset({2, 3}),
-    ),
-    Pass(
-        "carry",
-        "kernel",
-        "kernel",
-        "before rows are joined, which asks what loops read of what they store",
-        frozenset({2, 3}),
-    ),
+    Pass("flatten_temps", "kernel", "kernel", "before whatever looks at positions: what is read as one axis is one", frozenset({2, 3})),
+    Pass("carry", "kernel", "kernel", "before rows are joined, which asks what loops read of what they store", frozenset({2, 3})),
     Pass(
         "checks_first",
         "kernel",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..ir.expr import axis
 from ..ir.graph import Node, View
 from ..ir.primops import OPS
 
@@ -22,8 +21,7 @@ def factors(v: View) -> list[View]:
     while stack:
         x = stack.pop()
         if x.node.op == "mul" and x.domain is None:
-            inside = {axis(k): e for k, e in enumerate(x.index)}
-            stack += [a.through(inside) for a in reversed(x.node.args)]
+            stack += reversed(x.operands)
         else:
             found.append(x)
     return found
@@ -39,7 +37,6 @@ def reads_of(value: View) -> Iterable[View]:
             continue
         seen.add((view.node, view.index))
         if view.node.op in OPS:
-            mapping = {axis(k): e for k, e in enumerate(view.index)}
-            stack.extend(a.through(mapping) for a in view.node.args)
+            stack.extend(view.operands)
         else:
             yield view

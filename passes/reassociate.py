@@ -24,7 +24,7 @@ from ..ir.bounds import Known
 from ..ir.contraction_order import kept_names
 from ..ir.dtypes import bool_
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, axis, both, call, product, where
-from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, make, postorder, reduce_node, users
+from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, make, postorder, reduce_node, users, with_operands
 from ..ir.polynomial import Monomial, Poly
 from ..ir.primops import OPS
 from ..ir.record import replace
@@ -106,8 +106,7 @@ def _replaced(ir: Graph, better: dict[Node, Node | _Chosen]) -> Graph:
             )
             chosen[n] = _Chosen(choices[0].first, *(make(n.op, n.dtype, n.shape, args, n.attr, n.span) for args in sides))
             continue
-        args = tuple(View(real(a.node), a.index, a.domain, a.fill) for a in n.args)
-        done[n] = n if all(a.node is b.node for a, b in zip(args, n.args, strict=True)) else make(n.op, n.dtype, n.shape, args, n.attr, n.span)
+        done[n] = with_operands(n, {a.node: real(a.node) for a in n.args})
     return ir.with_outputs(tuple(chosen[n].node if n in chosen else done[n] for _, n in ir.outputs))
 
 
@@ -115,11 +114,7 @@ def _on(n: Node, done: dict[Node, Node]) -> Node:
     """A node on what has taken the place of the nodes that it is made of."""
     made: dict[Node, Node] = {}
     for m in postorder(n):
-        if m in done:
-            made[m] = done[m]
-        else:
-            args = tuple(View(made[a.node], a.index, a.domain, a.fill) for a in m.args)
-            made[m] = make(m.op, m.dtype, m.shape, args, m.attr, m.span)
+        made[m] = done[m] if m in done else with_operands(m, made)
     return made[n]
 
 

@@ -15,14 +15,13 @@ Conditions: the nest is one parallel loop over rows; what it writes, and the ope
 from __future__ import annotations
 
 from ..ir.bounds import Known
-from ..ir.expr import ZERO, Expr, axis, load, product, total, var
+from ..ir.expr import ZERO, Expr, axis, product, total, var
 from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain
-from ..ir.kernel import Block, Loop, Nest, Stmt, Store, expressions, map_block, map_expressions, statements
+from ..ir.kernel import Block, Loop, Nest, accesses, substitute_block
 from ..ir.record import record, replace
-from ..ir.renaming import defined
+from ..ir.renaming import at_places, defined
 from ..ir.simplify import simplify
 from ..ir.target import Options, Target
-from ..ir.walks import postorder, rewrite, substitute
 
 
 def row_axes(ir: Graph, target: Target, options: Options) -> Graph:
@@ -107,7 +106,7 @@ def _rows(n: Node, known: Known) -> _Rows | None:
     if any(not b.shape or simplify(b.shape[0], known) is not simplify(loop.stop, known) for b in nest.results):
         return None
     row = var(loop.axis)
-    if any(not index or index[0] is not row for name, index in _accesses(loop.body) if name in own):
+    if any(not index or index[0] is not row for name, index in accesses(loop.body) if name in own):
         return None
     taken = {*defined(nest.body), *(b.name for b in (*nest.operands, *nest.results)), *known.ranges}
     names = [name for j in range(1, len(taken) + len(lead) + 1) if (name := f"{loop.axis}{j}") not in taken][: len(lead)]
@@ -132,19 +131,7 @@ def _lead(n: Node, known: Known) -> Shape:
     return shape[:count] if same and simplify(n.shape[0], known) is simplify(product(shape[:count]), known) else ()
 
 
-def _accesses(block: Block) -> list[tuple[str, tuple[Expr, ...]]]:
-    found = [(n.attr, n.args) for s in statements(block) for n in postorder(*expressions(s)) if n.op == "load"]
-    return found + [(s.buffer, s.index) for s in statements(block) if isinstance(s, Store)]
-
-
 def _split(block: Block, own: set[str], row: Expr, places: tuple[Expr, ...], lead: Shape) -> Block:
     """The statements at a row with a position along each leading axis."""
     counted = {row: total(e * product(lead[k + 1 :]) for k, e in enumerate(places))}
-
-    def own_row(e: Expr) -> Expr | None:
-        return load(e.attr, e.dtype, *places, *e.args[1:]) if e.op == "load" and e.attr in own else None
-
-    def stored(s: Stmt) -> Block | None:
-        return (replace(s, index=(*places, *s.index[1:])),) if isinstance(s, Store) and s.buffer in own else None
-
-    return map_expressions(map_block(block, stored), lambda e: substitute(rewrite(e, own_row), counted))
+    return substitute_block(at_places(block, own, lambda _, index: (*places, *index[1:])), counted)

@@ -13,14 +13,31 @@ Which kernels want to be one is for the passes to say (`join_rows`, `join`).  On
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from ..ir.expr import ONE, ZERO, Expr, var
-from ..ir.kernel import Block, Buffer, Check, If, Kernel, Let, Loop, Module, Store, expressions, map_expressions, statements, written
+from ..ir.kernel import (
+    Block,
+    Buffer,
+    Check,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Module,
+    Store,
+    accesses,
+    map_expressions,
+    nested,
+    perfect,
+    reads,
+    statements,
+    written,
+)
 from ..ir.record import record, replace
 from ..ir.renaming import Names, defined, unique_locals
-from ..ir.walks import postorder, rewrite
+from ..ir.walks import rewrite
 
 Index = tuple[Expr, ...]
 
@@ -56,11 +73,7 @@ class Rows:
     @cached_property
     def chain(self) -> tuple[Loop, ...]:
         """The parallel loops around everything."""
-        found: list[Loop] = []
-        body = self.body[len(self.before) :]
-        while len(body) == 1 and isinstance(s := body[0], Loop) and s.kind == "parallel" and s.start is ZERO and s.step is ONE:
-            found.append(s)
-            body = s.body
+        found, _ = perfect(self.body[len(self.before) :], lambda x: x.kind == "parallel" and x.start is ZERO and x.step is ONE)
         return tuple(found)
 
     def inside(self, depth: int) -> Block:
@@ -71,7 +84,7 @@ class Rows:
     def accesses(self) -> dict[str, list[Index]]:
         """The positions at which the rows read and write each global buffer."""
         found: dict[str, list[Index]] = {name: [] for name in self.kernel.buffers}
-        for name, index in _accesses(self.body):
+        for name, index in accesses(self.body):
             if name in found:
                 found[name].append(index)
         return found
@@ -82,7 +95,7 @@ class Rows:
 
     @cached_property
     def read(self) -> frozenset[str]:
-        loads = {n.attr for s in statements(self.kernel.body) for n in postorder(*expressions(s)) if n.op == "load"}
+        loads = {n.attr for n in reads(self.kernel.body)}
         added_to = {s.buffer for s in statements(self.kernel.body) if isinstance(s, Store) and s.combiner}
         return frozenset(loads | added_to) & self.accesses.keys()
 
@@ -101,13 +114,6 @@ class Rows:
         return not self.buffers[name].strides and all(index[:depth] == rows for index in self.accesses[name])
 
 
-def _accesses(block: Block) -> Iterator[tuple[str, Index]]:
-    for s in statements(block):
-        yield from ((n.attr, n.args) for n in postorder(*expressions(s)) if n.op == "load")
-        if isinstance(s, Store):
-            yield s.buffer, s.index
-
-
 def common_depth(a: Rows, b: Rows) -> int:
     """How many outer loops have the same extents in both."""
     depth = 0
@@ -124,7 +130,7 @@ def one_after_the_other(a: Rows, b: Rows, depth: int) -> Rows:
     b = replace(b, kernel=replace(b.kernel, body=unique_locals(b.kernel.body, names.fresh)))
     rows = {var(y.axis): var(x.axis) for x, y in zip(a.chain[:depth], b.chain, strict=False)}
     rest = map_expressions(b.inside(depth), lambda e: rewrite(e, rows.get)) if rows else b.inside(depth)
-    body: Block = (*a.before, *b.before, *around(a.chain[:depth], (*a.inside(depth), *rest)))
+    body: Block = (*a.before, *b.before, *nested(a.chain[:depth], (*a.inside(depth), *rest)))
     few = a.few or b.few
     if few is not None:
         each = [r.few[1] if r.few else unique_locals(r.body, names.fresh) for r in (a, b)]
@@ -132,12 +138,6 @@ def one_after_the_other(a: Rows, b: Rows, depth: int) -> Rows:
     touched = {*a.kernel.buffers, *b.kernel.buffers}
     notes = dict.fromkeys((*a.kernel.notes, *b.kernel.notes))
     return replace(a, kernel=Kernel(b.kernel.name, tuple(n for n in a.buffers if n in touched), body, notes=tuple(notes)))
-
-
-def around(chain: tuple[Loop, ...], body: Block) -> Block:
-    for x in reversed(chain):
-        body = (replace(x, body=body),)
-    return body
 
 
 def rows_of(ir: Module) -> list[Rows]:

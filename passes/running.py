@@ -38,7 +38,7 @@ class _Mask(NamedTuple):
 
 def running(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
-    if target.gpu or not any(n.op == "reduce" for n in ir.nodes()):
+    if target.gpu:
         return ir
     known = Known(ir.size_info())
     return rewrite(ir, lambda n: _running(n, known, options) if n.op == "reduce" and len(n.attr.extents) == 1 else None)
@@ -60,7 +60,7 @@ def _running(node: Node, known: Known, options: Options) -> Node | None:
     j, last = mask.kept, length - ONE
     rest = [View(v.node, v.index) if v is masked else v for v in parts]
     inside = all(_everywhere(e, r, length, n, known) for e, n in zip(masked.index, masked.node.shape, strict=True))
-    if not inside or any(j in _axes(v) for v in rest):
+    if not inside or any(j in v.axes for v in rest):
         return None
     reaches = last - axis(j) + mask.reach if mask.from_end else axis(j) + mask.reach
     if not prove_le(mask.reach, ZERO, known) if mask.from_end else not prove_le(node.shape[j] + mask.reach, length, known):
@@ -95,10 +95,6 @@ def _mask(condition: Expr, r: int) -> _Mask | None:
     if from_end:  # r - j in place of j - r
         room = pl.plus(room, pl.plus(pl.poly(axis(j)), pl.poly(axis(r)), -1), 2)
     return None if any(a.op == "axis" for m in room for a in m) else _Mask(j, pl.expr(room), from_end)
-
-
-def _axes(v: View) -> set[int]:
-    return {a.attr for e in (*v.index, *(() if v.domain is None else (v.domain,))) for a in leaves(e, "axis")}
 
 
 def _everywhere(e: Expr, r: int, length: Expr, extent: Expr, known: Known) -> bool:

@@ -45,24 +45,22 @@ def selection(n: Node, earlier: Node, varying: Axes) -> Selection | None:
     body = n.args[0]
     product = n.attr.combiner == "add" and body.node.op == "mul" and body.domain is None
     if product and Body(frozenset({earlier})).has_r(body.node):
-        factors = [a.through({axis(k): e for k, e in enumerate(body.index)}) for a in body.node.args]
+        factors = body.operands
         mixed = [a for a in factors if Body(frozenset({earlier})).has_r(a.node)]
         body = mixed[0] if len(mixed) == 1 else body
     node = body.node
     if body.domain is not None or node.op != "where" or any(a.domain is not None for a in node.args):
         return None
-    mapping = {axis(k): e for k, e in enumerate(body.index)}
-    condition, _, fill = (a.through(mapping) for a in node.args)
+    condition, _, fill = body.operands
     if fill.node.rank or fill.node.op not in ("const", "iota") or (product and not _is_zero(fill.node)):
         return None
     tests = [condition]
     while any(t.node.op == "bit_or" for t in tests):
         k = next(k for k, t in enumerate(tests) if t.node.op == "bit_or")
-        inner = {axis(j): e for j, e in enumerate(tests[k].index)}
-        tests[k : k + 1] = [a.through(inner) for a in tests[k].node.args]
+        tests[k : k + 1] = tests[k].operands
     if any(t.domain is not None for t in tests):
         return None
-    operands = [(t.node.op, [a.through({axis(j): e for j, e in enumerate(t.index)}) for a in t.node.args]) for t in tests]
+    operands = [(t.node.op, t.operands) for t in tests]
     equal = [args for op, args in operands if op == "equal"]
     if len(equal) != 1:
         return None
@@ -70,7 +68,7 @@ def selection(n: Node, earlier: Node, varying: Axes) -> Selection | None:
     r = extreme.node
     if moves(extreme, varying) or extreme.domain is not None or r.op != "reduce" or r.attr.combiner not in ("max", "min"):
         return None
-    along = {axis(k): e for k, e in enumerate(extreme.index)} | {axis(r.rank + k): axis(n.rank + k) for k in range(len(n.attr.extents))}
+    along = extreme.places | {axis(r.rank + k): axis(n.rank + k) for k in range(len(n.attr.extents))}
     if not same_view(r.args[0].through(along), x):
         return None
     if not all(op == "equal" or (op == "isnan" and same_view(args[0], x)) for op, args in operands):

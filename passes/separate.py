@@ -44,7 +44,7 @@ class Pulled:
     under: tuple[View, ...] = ()
 
     def through(self, outer: View) -> Pulled:
-        return replace(self, view=_through(outer, self.view), under=tuple(_through(outer, c) for c in self.under))
+        return replace(self, view=looked_through(outer, self.view), under=tuple(looked_through(outer, c) for c in self.under))
 
 
 @record
@@ -56,7 +56,7 @@ class Term:
     scales: tuple[Pulled, ...]
 
     def through(self, outer: View) -> Term:
-        return Term(_through(outer, self.view), self.sign, tuple(s.through(outer) for s in self.scales))
+        return Term(looked_through(outer, self.view), self.sign, tuple(s.through(outer) for s in self.scales))
 
 
 @record
@@ -71,7 +71,7 @@ class Exponent:
     def through(self, outer: View, inverse: bool) -> Exponent:
         sign = -1 if inverse else 1
         terms = [tuple(Term(t.view, t.sign * sign, t.scales).through(outer) for t in ts) for ts in (self.moving, self.fixed)]
-        return Exponent(self.base, terms[0], terms[1], () if inverse else tuple(_through(outer, c) for c in self.under))
+        return Exponent(self.base, terms[0], terms[1], () if inverse else tuple(looked_through(outer, c) for c in self.under))
 
 
 def varying_in(view: View, varying: Axes) -> Axes:
@@ -79,7 +79,7 @@ def varying_in(view: View, varying: Axes) -> Axes:
     return frozenset(axis(k) for k, e in enumerate(view.index) if varying.intersection(leaves(e, "axis")))
 
 
-def _through(outer: View, inner: View) -> View:
+def looked_through(outer: View, inner: View) -> View:
     moved = through(outer, inner)
     assert moved is not None  # a masked view is never looked into
     return moved
@@ -182,7 +182,7 @@ class Body:
         if a.domain is not None:
             return a, []
         rest, factors = yield self.pull(a.node, varying_in(a, varying))
-        return (None if rest is None else _through(a, rest)), [f.through(a) for f in factors]
+        return (None if rest is None else looked_through(a, rest)), [f.through(a) for f in factors]
 
     def _pull_exponent(self, node: Node, varying: Axes) -> Walk:
         """exp(x − m − log l) = exp(x − m) · 1/l: R terms leave an exponent, but for extremes, which keep it from overflowing.
@@ -195,7 +195,7 @@ class Body:
             return identity(node), []
         factors = []
         for t, mine in own:
-            anchor = t.view if mine is None else guarded(_through(t.view, mine), self.nothing, self.infinite)
+            anchor = t.view if mine is None else guarded(looked_through(t.view, mine), self.nothing, self.infinite)
             rest = identity(elementwise("add" if t.sign > 0 else "sub", node.shape, rest, anchor))
             if mine is not None:
                 whole = t.view.node
@@ -203,7 +203,7 @@ class Body:
                 factors.append(Pulled(View(elementwise(node.op, whole.shape, identity(below)), t.view.index), False))
         for t in moving:
             if t.view.domain is None and t.view.node.op == _LOGARITHM[node.op]:
-                factors.append(Pulled(_through(t.view, t.view.node.args[0]), t.sign < 0))
+                factors.append(Pulled(looked_through(t.view, t.view.node.args[0]), t.sign < 0))
             else:
                 factors.append(Pulled(View(elementwise(node.op, t.view.node.shape, identity(t.view.node)), t.view.index), t.sign < 0))
         return identity(elementwise(node.op, node.shape, rest, span=node.span)), factors
@@ -218,7 +218,7 @@ class Body:
             if v.node in self.earlier:
                 found.append(v)
             elif v.node.op == ("max" if t.sign < 0 else "min") and v.domain is None:
-                stack += [_through(v, a) for a in v.node.args]
+                stack += [looked_through(v, a) for a in v.node.args]
             else:
                 others = others or any(r.node.op == "reduce" for r in reads_of(v))
         return found[0] if others and len(found) == 1 else None
@@ -234,7 +234,7 @@ class Body:
         rests: list[View | None] = []
         found: list[Term] = []
         for k, a in enumerate(node.args):
-            rest, terms = yield self.pull_terms(_through(view, a), varying, shape)
+            rest, terms = yield self.pull_terms(looked_through(view, a), varying, shape)
             sign = -1 if node.op == "neg" or (node.op == "sub" and k == 1) else 1
             rests.append(rest)
             found += [Term(t.view, t.sign * sign, ()) for t in terms]
@@ -254,7 +254,7 @@ class Body:
         node = view.node
         if view.domain is not None or not self.has_r(node):
             return [(1, view)]
-        args = [_through(view, a) for a in node.args]
+        args = [looked_through(view, a) for a in node.args]
         if node.op in ("add", "sub"):
             left, right = (yield self.addends(args[0], shape)), (yield self.addends(args[1], shape))
             return left + [(sign if node.op == "add" else -sign, v) for sign, v in right]
@@ -412,8 +412,8 @@ def unguarded(v: View) -> View:
     node = v.node
     if node.op == "where" and v.domain is None and node.args[0].domain is None and node.args[1].node.op == "const":
         test, x = node.args[0], node.args[2]
-        if test.node.op in ("isinf", "equal") and same_view(_through(test, test.node.args[0]), x):
-            return _through(v, x)
+        if test.node.op in ("isinf", "equal") and same_view(looked_through(test, test.node.args[0]), x):
+            return looked_through(v, x)
     return v
 
 

@@ -167,7 +167,7 @@ def _unrolled(s: For) -> Stmt:
 def _within(y: Expr) -> Expr:
     """Whether a divisor and its reciprocal leave room for a scale."""
     least, most = RANGES[y.dtype]
-    return call("bit_and", call("less_equal", const(least, y.dtype), y), call("less_equal", y, const(most, y.dtype)))
+    return call("bit_and", const(least, y.dtype).le(y), y.le(const(most, y.dtype)))
 
 
 def _divisible(factor: Expr, y: Expr, values: Values) -> bool:

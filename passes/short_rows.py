@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from ..ir.expr import Expr, const
-from ..ir.graph import Node, View, identity, make
-from ..ir.kernel import Block, If, Loop
+from ..ir.graph import Node, View, identity, make, with_operands
+from ..ir.kernel import Block, If, Loop, nested
 from ..ir.primops import OPS
 from ..ir.renaming import Names, defined, unique_locals
 from .costs import IN_CACHE, TABLE, operation
@@ -45,10 +45,8 @@ def without_cascades(node: Node, in_memory: Container[Node]) -> Node:
         stack.pop()
         if n.op == "cascade":
             done[n] = done[source[0]]
-        elif all(done[a.node] is a.node for a in n.args):
-            done[n] = n
         else:
-            done[n] = make(n.op, n.dtype, n.shape, tuple(View(done[a.node], a.index, a.domain, a.fill) for a in n.args), n.attr, n.span)
+            done[n] = with_operands(n, done)
         if n.op == "cast" and n.args[0].node.op == "cascade" and n.dtype.is_float:  # states are f32 where they were smaller floats
             done[n] = run(_narrowed(done[n], {}))
         extreme = unguarded(identity(done[n]))
@@ -119,7 +117,4 @@ def either(condition: Expr, short: Block, long: Block, taken: Iterable[str]) -> 
         loops.append(a)
         short, long = a.body, b.body
     names = Names((*taken, *(x.axis for x in loops), *defined(long)))  # the rows' loops keep their names
-    result: Block = (If(condition, unique_locals(short, names.fresh), long),)
-    for x in reversed(loops):
-        result = (Loop(x.axis, x.start, x.stop, result, x.kind, x.step, x.span),)
-    return result
+    return nested(loops, (If(condition, unique_locals(short, names.fresh), long),))

@@ -21,8 +21,7 @@ from ..ir.expr import FALSE, ONE, TRUE, ZERO, axis, both, call, const
 from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, make, operand_domain
 from ..ir.kernel import identity_of
 from ..ir.primops import OPS
-from ..ir.simplify import assuming, prove_equal
-from ..ir.simplify import simplify as simplified
+from ..ir.simplify import assuming, prove_equal, simplify as simplified
 from ..ir.target import Options, Target
 from ..ir.walks import substitute
 from .rules.algebra import ALGEBRA
@@ -81,12 +80,11 @@ class _Simplifier:
     def settled(self, view: View, shape: Shape) -> View:
         """What is read of a choice at positions that decide it, as one element of a tensor of which another one was stored: of the branch that stands there."""
         while view.node.op == "where" and view.domain is None and (mask := view.node.args[0]).domain is not None and mask.node.op == "const":
-            positions = {axis(k): e for k, e in enumerate(view.index)}
-            here = simplified(substitute(mask.domain, positions), self.domain(shape))
+            here = simplified(substitute(mask.domain, view.places), self.domain(shape))
             if here is not TRUE and here is not FALSE:
                 break
             chosen = mask.node.attr.value if here is TRUE else mask.fill
-            view = view.node.args[1 if chosen else 2].through(positions)
+            view = view.operands[1 if chosen else 2]
         return view
 
     def domain(self, shape: Shape) -> Known:

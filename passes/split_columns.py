@@ -23,14 +23,14 @@ from collections.abc import Sequence
 
 from ..ir.bounds import Known
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, both, call, ceildiv, const, load, maximum, minimum, product, var
-from ..ir.kernel import Alloc, Buffer, Kernel, Let, Loop, Module, Stmt, Store, expressions, identity_of, map_block, statements
+from ..ir.kernel import Alloc, Buffer, Kernel, Let, Loop, Module, Stmt, Store, expressions, identity_of, map_block, nested, statements
 from ..ir.polynomial import poly
 from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from .join_columns import CHUNK, LEAST, Member, by_columns, combined, either, own, parts_of
-from .rows import around, rows_of
+from .rows import rows_of
 
 # Enough to be shared evenly by as many threads as read memory at its full speed, four for each core; each costs a row of sums that is cleared, stored and read again.  (Zen 4, two threads, memory at 100 GB/s, sixteen beside
 # sixty-four: 4096² floats 0.91 to 0.93, 2048 × 8192 0.91 to 0.97 of the time, 30000 × 500 as long.)
@@ -121,7 +121,7 @@ def _split(m: Member, fits: Expr, pieces: int, others: Sequence[str]) -> tuple[l
         if isinstance(s, Let) and s.name in wanted:
             lets.insert(0, s)
             wanted |= s.value.names
-    nest = unique_locals(around(m.kept, (*lets, *start, piece, *finish)), names.fresh)
+    nest = unique_locals(nested(m.kept, (*lets, *start, piece, *finish)), names.fresh)
     shared = (*m.rows.before, Loop(chunk, ZERO, count, nest, "parallel"))
     touched = (*kernel.buffers, *(b.name for b in parts.values()))  # and what it does not touch is taken off the list
     note = f"up to {pieces} pieces of the rows, whose sums are added up in their order: threads read whole rows"

@@ -9,8 +9,7 @@ from ..ir.bounds import Known
 from ..ir.dtypes import DType, bool_
 from ..ir.expr import ONE, ZERO, Expr, axis, both, const, floordiv, mod
 from ..ir.graph import Node, Shape, View, const_node, elementwise, identity, make
-from ..ir.polynomial import coefficient, degree, poly
-from ..ir.polynomial import expr as from_poly
+from ..ir.polynomial import coefficient, degree, expr as from_poly, poly
 from ..ir.simplify import prove_equal, simplify
 from ..ir.walks import postorder, substitute
 from .loop_records import Event

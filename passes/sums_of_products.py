@@ -92,20 +92,19 @@ def _product(n: Node, wanted: Collection[Node]) -> Product | None:
         if v.domain is not None and v.fill == 0 and m.op in ("mul", "reduce"):
             conditions.append(v.domain)
             v = View(m, v.index)
-        mapping = {axis(k): e for k, e in enumerate(v.index)}
         if m.op == "mul" and v.domain is None and m.dtype is n.dtype and m not in wanted:
             through.add(m)
-            stack.extend(a.through(mapping) for a in reversed(m.args))
+            stack.extend(reversed(v.operands))
         elif m.op == "reduce" and m.attr.combiner == "add" and m.dtype is n.dtype and m not in wanted and _whole(v, extents):
             first = len(extents)
             extents.extend(m.attr.extents)
-            mapping |= {axis(m.rank + k): axis(first + k) for k in range(len(m.attr.extents))}
+            mapping = v.places | {axis(m.rank + k): axis(first + k) for k in range(len(m.attr.extents))}
             inside.append(m)
             through.add(m)
             stack.append(m.args[0].through(mapping))
         else:
             views.append(v)
-    factors = [Factor(v, frozenset(a.attr for e in (*v.index, *(() if v.domain is None else (v.domain,))) for a in leaves(e, "axis"))) for v in views]
+    factors = [Factor(v, frozenset(v.axes)) for v in views]
     with_axes = tuple(f for f in factors if f.axes)
     if (
         not (inside or (len(with_axes) > 2 and not conditions))
@@ -131,5 +130,4 @@ def _whole(v: View, extents: Iterable[Expr]) -> bool:
 
 def as_it_lies(v: View) -> tuple[int, ...]:
     """The axes of a factor, in the order in which it lies in memory."""
-    every = (*v.index, *(() if v.domain is None else (v.domain,)))
-    return tuple(dict.fromkeys(a.attr for e in every for a in sorted(leaves(e, "axis"), key=lambda a: a.attr)))
+    return tuple(dict.fromkeys(a.attr for e in v.exprs for a in sorted(leaves(e, "axis"), key=lambda a: a.attr)))

@@ -34,8 +34,6 @@ class _Factor(NamedTuple):
 
 def take_out_shifts(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
-    if not target.instructions or not any(n.op == "reduce" and n.dtype.is_integer for n in ir.nodes()):
-        return ir
     return rewrite(ir, lambda node: _taken_out(node, target))
 
 
@@ -67,11 +65,10 @@ def _factor(v: View, kept: int) -> _Factor | None:
     n = v.node
     if v.domain is not None or n.op not in ("add", "sub"):
         return None
-    inside = {axis(k): e for k, e in enumerate(v.index)}
-    x, c = (view.through(inside) for view in n.args)
+    x, c = v.operands
     if n.op == "add" and not _is_bytes(x):
         x, c = c, x
-    reduced = any(a.attr >= kept for e in (*c.index, *([] if c.domain is None else [c.domain])) for a in leaves(e, "axis"))
+    reduced = any(a >= kept for a in c.axes)
     return None if reduced or not _is_bytes(x) else _Factor(v, x, c, n.op)
 
 

@@ -169,7 +169,7 @@ class _Writing:
             there = (*index[:k], const(p), *index[k + 1 :])
             old = var(f"{s.buffer}.old", value.dtype)  # in any case, so that it may be a variable
             stored = combined(s.combiner, old, new) if s.combiner else new
-            chosen = call("where", call("equal", at, const(p)), stored, old)
+            chosen = call("where", at.eq(const(p)), stored, old)
             result += [Let(old.attr, load(s.buffer, value.dtype, *there)), replace(s, index=there, value=chosen, combiner="")]
         return tuple(result)
 
@@ -233,7 +233,7 @@ class _Writing:
             *few, last = [load(n.attr, n.dtype, *index[:k], const(p), *index[k + 1 :]) for p in places]
             result = last
             for p, x in zip(reversed(places[:-1]), reversed(few), strict=True):
-                result = call("where", call("equal", index[k], const(p)), x, result)
+                result = call("where", index[k].eq(const(p)), x, result)
         return result
 
     def is_data(self, e: Expr) -> bool:

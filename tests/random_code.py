@@ -17,6 +17,7 @@ from luminal.ir.expr import (
     extract,
     first,
     fold,
+    gather as gather_lanes,
     last,
     load,
     minimum,
@@ -27,7 +28,6 @@ from luminal.ir.expr import (
     vload,
     where,
 )
-from luminal.ir.expr import gather as gather_lanes
 from luminal.ir.graph import Port, Size
 from luminal.ir.kernel import Alloc, Barrier, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Region, Store, While, expressions, statements
 from luminal.ir.walks import postorder

@@ -5,9 +5,7 @@ import random
 
 import pytest
 from environments import RANGES, SPACES, B, I, J, K, M, N, P, V, W, check_same, values
-from luminal.ir import conditions
-from luminal.ir import polynomial as pl
-from luminal.ir import simplify as rules
+from luminal.ir import conditions, polynomial as pl, simplify as rules
 from luminal.ir.bounds import Known, bounds
 from luminal.ir.dtypes import INDEX, bool_, i32
 from luminal.ir.expr import FALSE, TRUE, ZERO, axis, both, call, cast, const, load, minimum, total, var, where

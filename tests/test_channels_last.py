@@ -101,3 +101,21 @@ def test_meaning(target: str, step: int, sizes: tuple[int, ...]) -> None:
     want = np.einsum("bhwcij,ijco->bhwo", u, f)
     got = luminal.compile(LAST.replace("STEP", str(step)), runtime="clang", target=target)(x, f)
     assert np.abs(got - want).max() <= 100 * np.finfo(np.float32).eps * (1 + np.abs(want).max())
+
+
+@needs_cc
+@pytest.mark.parametrize(("stride", "dilation"), [(2, 3), (3, 2), (4, 6), (4, 9)])
+def test_steps_of_windows_and_of_taps_that_share_no_factor(stride: int, dilation: int) -> None:
+    """Neither moves a window by one element: elements of the copy are found by the Euclidean algorithm."""
+    text = (
+        f"(composite apart ((X{{f32}}[B L C] F{{f32}}[O C 3]) -> (Y)) (return (conv1d (transpose X 0 2 1) F :stride {stride} :dilation {dilation})))"
+    )
+    (found,) = compilations(text, Settings(runtime="clang", target="x86-64-v3"))
+    assert any(line.startswith("window") for kernel in found.run("schedule").kernels for line in kernel.schedule)
+    rng = np.random.default_rng(SEED)
+    x, f = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 61, 5), (32, 5, 3)))
+    u = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), 2 * dilation + 1, 1)[:, ::stride, :, ::dilation]
+    want = np.einsum("blcs,ocs->bol", u, f)
+    got = luminal.compile(text, runtime="clang", target="x86-64-v3")(x, f)
+    assert got.shape == want.shape
+    assert np.abs(got - want).max() <= 100 * np.finfo(np.float32).eps * (1 + np.abs(want).max())

@@ -222,10 +222,7 @@ def test_targets():
     assert native.name != "native" and native.options["MARCH"] == "native" and str(native.cores) in native.describe
     assert runtime.target("x86-64-v4", {"MARCH": "x86-64-v4"}, False).vector_bytes == 64
     assert not runtime.target(None, {"OMP": 0}, True).threads
-    for name, config, message in (
-        ("x86-64-v9", {}, "did you mean `x86-64-v"),
-        ("x86-64-v3", {"MARCH": "native"}, "contradict"),
-    ):
+    for name, config, message in (("x86-64-v9", {}, "did you mean `x86-64-v"), ("x86-64-v3", {"MARCH": "native"}, "contradict")):
         with pytest.raises(UsageError, match=message):
             runtime.target(name, config, False)
 

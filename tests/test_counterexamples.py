@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from luminal.ir import bounds, counterexamples
-from luminal.ir import polynomial as pl
+from luminal.ir import bounds, counterexamples, polynomial as pl
 from luminal.ir.bounds import Known, Range
 from luminal.ir.counterexamples import counterexample
 from luminal.ir.expr import Expr, ceildiv, const, floordiv, minimum, size, var

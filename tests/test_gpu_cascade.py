@@ -9,8 +9,7 @@ from luminal.compiler import Compilation, Settings, compilations
 from luminal.ir.graph import Graph
 from luminal.ir.interpret.kernel import run
 from luminal.ir.kernel import Alloc, Module, statements
-from luminal.ir.program import Matrix
-from luminal.ir.program import statements as program_statements
+from luminal.ir.program import Matrix, statements as program_statements
 
 QKV = "Q{T}[H N D] K{T}[H M D] V{T}[H M E]"
 SCORES = '(setf s (* (einsum "hid,hjd->hij" Q K) (rsqrt D)))'

@@ -8,8 +8,7 @@ from luminal.compiler import Settings, compilations
 from luminal.ir.bounds import Known
 from luminal.ir.conditions import conjuncts
 from luminal.ir.expr import INDEX, ONE, ZERO, Expr, both, call, const, var
-from luminal.ir.kernel import expressions as kernel_expressions
-from luminal.ir.kernel import statements as kernel_statements
+from luminal.ir.kernel import expressions as kernel_expressions, statements as kernel_statements
 from luminal.ir.program import For, expressions, statements
 from luminal.ir.simplify import prove_le, simplify
 from luminal.ir.walks import postorder, substitute

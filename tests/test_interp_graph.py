@@ -4,9 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from luminal.ir import expr as ex
-from luminal.ir import graph as g
-from luminal.ir import kernel as k
+from luminal.ir import expr as ex, graph as g, kernel as k
 from luminal.ir.dtypes import DTYPES, bf16, bool_, f8e4m3, f16, f32, f64, i8, i32, i64, numpy_dtype, u8, u32
 from luminal.ir.interpret import graph as interpreter
 from luminal.ir.interpret.bounds import largest, overflow

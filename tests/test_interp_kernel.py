@@ -5,8 +5,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from luminal.ir import expr as ex
-from luminal.ir import kernel as k
+from luminal.ir import expr as ex, kernel as k
 from luminal.ir.dtypes import DTYPES, bool_, f32, f64, i8, i32, i64, numpy_dtype
 from luminal.ir.graph import Port, Size
 from luminal.ir.interpret import kernel as kernels

@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from luminal.ir import expr as ex
-from luminal.ir import graph as g
-from luminal.ir import kernel as k
+from luminal.ir import expr as ex, graph as g, kernel as k
 from luminal.ir.dtypes import f32, numpy_dtype
 from luminal.ir.evaluate import evaluate as size_of
 from luminal.ir.interpret.graph import evaluate, judge

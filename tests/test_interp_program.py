@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from luminal.ir import expr as ex
-from luminal.ir import program as p
+from luminal.ir import expr as ex, program as p
 from luminal.ir.dtypes import f32, i32, i64
 from luminal.ir.graph import Port, Size
 from luminal.ir.interpret.program import run

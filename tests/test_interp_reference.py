@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from luminal import runtimes
-from luminal.ir import expr as ex
-from luminal.ir import graph as g
+from luminal.ir import expr as ex, graph as g
 from luminal.ir.dtypes import DTYPES, f32, numpy_dtype
 from luminal.ir.errors import ToolError, UsageError
 from luminal.ir.interpret.graph import evaluate, judge

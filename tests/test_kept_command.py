@@ -101,10 +101,7 @@ def test_a_changed_luminal_compiles_anew(tmp_path: Path) -> None:
     first = emitted()
     assert emitted() == first and len(here.kept()) == 1
     relu = next((own_files / "ops").glob("**/relu.toml"))
-    changes = {
-        own_files / "passes" / "fuse.py": ("\n\n", "\n\n\n"),
-        own_files / "runtimes" / "clang" / "source.c.j2": ("\n", "\n\n"),
-    }
+    changes = {own_files / "passes" / "fuse.py": ("\n\n", "\n\n\n"), own_files / "runtimes" / "clang" / "source.c.j2": ("\n", "\n\n")}
     results = {first}
     for count, (file, change) in enumerate(changes.items(), 2):
         file.write_text(file.read_text().replace(*change))
@@ -146,14 +143,7 @@ def test_a_file_that_changed_since_a_process_began_is_not_known(tmp_path: Path, 
 
 def test_what_compiles_is_every_file_but_what_is_beside_it() -> None:
     found = {Path(p).relative_to(own.ROOT).as_posix() for p in own.ours()}
-    assert {
-        "compiler.py",
-        "calls.c",
-        "dsl/grammar/sexpr.lark",
-        "passes/fuse.py",
-        "runtimes/clang/runtime.toml",
-        "runtimes/cuda/lm_host.h",
-    } <= found
+    assert {"compiler.py", "calls.c", "dsl/grammar/sexpr.lark", "passes/fuse.py", "runtimes/clang/runtime.toml", "runtimes/cuda/lm_host.h"} <= found
     assert not any(p.startswith(("tests/", "docs/", "bench/", "cli/", "ops/")) or "__pycache__" in p for p in found)
 
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from compilers import needs_cc
-from cuda_unit import needs_host, unit
-from cuda_unit import target as cuda_target
+from cuda_unit import needs_host, target as cuda_target, unit
 from forms_of_loops import FORMS, SEED, Arrays, reals
 from luminal.ir.dtypes import numpy_dtype
 from luminal.ir.evaluate import evaluate

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields
-from dataclasses import replace as replaced
+from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace as replaced
 from functools import cached_property
 from pathlib import Path
 from typing import Any

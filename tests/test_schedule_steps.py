@@ -93,10 +93,7 @@ GOOD = {
     "peel over rows": ("column_sum", "split j 4 tail=pad\npeel j.0"),
     "expand and fission": ("softmax", "split i 4 tail=pad\nexpand m i.1\nexpand s i.1\nfission i.1"),
     "jam": ("softmax", "split i 4 tail=cut\njam i.1"),
-    "jam vectors": (
-        "softmax",
-        "split p 4 tail=cut\nrfactor p.1\nvectorize p.1.b\nvectorize p.1.c\nvectorize p.1\nsplit i 3 tail=cut\njam i.1",
-    ),
+    "jam vectors": ("softmax", "split p 4 tail=cut\nrfactor p.1\nvectorize p.1.b\nvectorize p.1.c\nvectorize p.1\nsplit i 3 tail=cut\njam i.1"),
     "jam inside a row": ("gemm", "split j 4 tail=cut\njam j.1"),
     "jam a table of each": ("softmax_short", "tabulate q j\nsplit i 2 tail=cut\njam i.1"),
     "jam rows of any length": ("kept", "split i 2 tail=cut\njam i.1"),

@@ -16,8 +16,7 @@ from compilers import needs_cc
 from luminal.compiler import Compilation, Settings, compilations
 from luminal.ir.dtypes import f32, f64
 from luminal.ir.instructions import QUOTIENT
-from luminal.ir.program import Block, For, If, statements
-from luminal.ir.program import expressions as found_in
+from luminal.ir.program import Block, For, If, expressions as found_in, statements
 from luminal.ir.walks import postorder
 from luminal.passes.share_divisors import RANGES
 

@@ -16,8 +16,7 @@ from compilers import needs_cc
 from luminal.ir.evaluate import evaluate
 from luminal.ir.expr import const, var
 from luminal.ir.kernel import Alloc, If, Kernel, Let, Loop, Prefetch, Store, statements
-from luminal.ir.program import Region
-from luminal.ir.program import statements as lines
+from luminal.ir.program import Region, statements as lines
 from luminal.ir.record import replace
 from luminal.ir.target import Target
 from luminal.ir.walks import substitute

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 from luminal import dsl
-from luminal.ir import graph as g
-from luminal.ir import kernel as k
-from luminal.ir import program as p
+from luminal.ir import graph as g, kernel as k, program as p
 from luminal.ir.dtypes import bool_, c64, f16, f32, f64, i8, i32, i64, u8, u64
 from luminal.ir.errors import SourceError, Span
 from luminal.ir.expr import (

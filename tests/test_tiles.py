@@ -13,8 +13,7 @@ from compilers import needs_cc
 from luminal.cli.main import cli
 from luminal.ir.dtypes import DTYPES, bf16, numpy_dtype
 from luminal.ir.instructions import INSTRUCTIONS, TILES
-from luminal.ir.interpret import kernel as kernels
-from luminal.ir.interpret import program as programs
+from luminal.ir.interpret import kernel as kernels, program as programs
 from luminal.ir.kernel import Module
 from luminal.ir.program import Multiply, Program, Tiles, statements
 from luminal.ir.record import replace

@@ -11,8 +11,7 @@ from luminal.ir.bounds import Known
 from luminal.ir.dtypes import f32, u8, u32
 from luminal.ir.expr import ZERO, broadcast, call, const, gather, ramp, var
 from luminal.ir.interpret.program import zip_halves
-from luminal.ir.kernel import If, Prefetch
-from luminal.ir.kernel import statements as kernel_statements
+from luminal.ir.kernel import If, Prefetch, statements as kernel_statements
 from luminal.ir.program import For, StoreTo, expressions, statements
 from luminal.ir.simplify import simplify
 from luminal.ir.text.expressions import show_expr

@@ -11,8 +11,7 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.kernel import Check, Kernel, Let, Loop, Store, statements
-from luminal.ir.program import StoreTo
-from luminal.ir.program import statements as program_statements
+from luminal.ir.program import StoreTo, statements as program_statements
 from luminal.ir.walks import postorder
 from luminal.passes.schedule.tree import walk_paths
 

@@ -5,9 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from luminal.ir import graph as g
-from luminal.ir import kernel as k
-from luminal.ir import program as p
+from luminal.ir import graph as g, kernel as k, program as p
 from luminal.ir.dtypes import f32, i32, i64
 from luminal.ir.errors import CompilerBug
 from luminal.ir.expr import ZERO, axis, const, load, make, ramp, size, var

@@ -8,8 +8,7 @@ import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
-from luminal.ir.interpret import kernel as kernels
-from luminal.ir.interpret import program as programs
+from luminal.ir.interpret import kernel as kernels, program as programs
 from luminal.ir.program import Multiply, statements
 from luminal.ir.text import show
 from luminal.passes.schedule import StepError

@@ -19,7 +19,6 @@ from .. import expr as ex
 from ..errors import CompilerBug
 from ..graph import Graph, Node, View, make
 from ..primops import OPS
-from ..walks import leaves
 from .bounds import Error, constant, error
 from .contract import multiply, sum_of_products
 from .extremes import sole
@@ -69,7 +68,7 @@ def _of_its_own_axes(view: View) -> View:
     if node.op not in OPS:
         return view
     args = tuple(map(_of_its_own_axes, node.args))
-    moving = {e.attr for a in args for x in (*a.index, *(() if a.domain is None else (a.domain,))) for e in leaves(x, "axis")}
+    moving = set[int]().union(*(a.axes for a in args))
     shape = tuple(extent if k in moving else ex.ONE for k, extent in enumerate(node.shape))
     index = tuple(e if k in moving else ex.ZERO for k, e in enumerate(view.index))
     return View(make(node.op, node.dtype, shape, args, node.attr, node.span), index, view.domain, view.fill)
@@ -303,8 +302,7 @@ class _Evaluator(Reads):
             view = stack.pop()
             inner = view.node
             if inner.op == "mul" and inner.dtype is node.dtype and view.domain is None and self.reads.get(inner, 1) == 1:
-                mapping = {ex.axis(k): e for k, e in enumerate(view.index)}
-                stack.extend(a.through(mapping) for a in reversed(inner.args))
+                stack.extend(reversed(view.operands))
             else:
                 found.append(view)
         return found

@@ -223,13 +223,6 @@ class KernelTranslator(Statements):
         op = COMBINERS[s.combiner].op
         self.line(f"{place} = {self.settled(op, dtype, dtype, combined)}")
 
-    def if_(self, s: k.If) -> None:
-        self.line(f"if {self.expression(s.condition)}:")
-        self.inside(s.body)
-        if s.orelse:
-            self.line("else:")
-            self.inside(s.orelse)
-
     def scope(self) -> Any:
         return dict(self.names), dict(self.buffers), set(self.cells)
 

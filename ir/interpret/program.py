@@ -364,13 +364,6 @@ class _ProgramTranslator(Statements):
         else:
             self.names[s.var] = outer
 
-    def if_(self, s: p.If) -> None:
-        self.line(f"if {self.expression(s.condition)}:")
-        self.inside(s.body)
-        if s.orelse:
-            self.line("else:")
-            self.inside(s.orelse)
-
     def region_(self, s: p.Region) -> None:
         threads = "S.threads" if s.serial_if is None else f"(1 if {self.expression(s.serial_if)} else S.threads)"
         count = self.fresh()

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dtypes import DType, f32
-from ..graph import View, make
-from ..graph import identity as read_whole
+from ..graph import View, identity as read_whole, make
 from ..record import replace
 from .bounds import Error, epsilon, largest, settle, smallest, wrapping
 from .meaning import UFUNC, Array

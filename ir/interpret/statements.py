@@ -42,6 +42,13 @@ class Statements(Translator):
     def restore(self, kept: Any) -> None:
         self.names, self.buffers = kept
 
+    def if_(self, s: Any) -> None:
+        self.line(f"if {self.expression(s.condition)}:")
+        self.inside(s.body)
+        if s.orelse:
+            self.line("else:")
+            self.inside(s.orelse)
+
     def while_(self, s: Any, limit: Any) -> None:
         """At most `limit` trips, where one is given."""
         trips = self.fresh()

@@ -13,7 +13,7 @@ Box = tuple[tuple[int, int], ...]  # (first, one past the last) along each axis
 
 def axes_of(view: View) -> frozenset[int]:
     """The axes of its user's domain that an operand depends on."""
-    roots = view.index if view.domain is None else (*view.index, view.domain)
+    roots = view.exprs
     return frozenset(n.attr for n in postorder(*roots) if n.op == "axis")
 
 

@@ -123,7 +123,7 @@ def _positions(graph: Graph) -> Iterator[str]:
         where = list(_own(node))
         for k, view in enumerate(node.args):
             rank = len(operand_domain(node, k))
-            where += [(e, rank) for e in view.index] + ([] if view.domain is None else [(view.domain, rank)])
+            where += [(e, rank) for e in view.exprs]
         for e, rank in where:
             yield from (f"{_at(graph, node)}: {text}" for text in undeclared(e, known, rank))
 
@@ -132,7 +132,7 @@ def _expressions(graph: Graph) -> Iterator[str]:
     for node in graph.nodes():
         roots = [e for e, _ in _own(node)]
         for view in node.args:
-            roots += [*view.index, *(() if view.domain is None else (view.domain,))]
+            roots += view.exprs
         yield from (f"{_at(graph, node)}: {text}" for text in mistyped(roots))
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ...ir import kernel as k
-from ...ir import program as p
+from ...ir import kernel as k, program as p
 from ...ir.dtypes import f64
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, cast, const, maximum, null, overlap, size, total, var
 from ...ir.graph import Port, Size

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from ...ir import kernel as k
-from ...ir import polynomial as pl
-from ...ir import program as p
+from ...ir import kernel as k, polynomial as pl, program as p
 from ...ir.bounds import Known
 from ...ir.conditions import conjuncts
 from ...ir.dtypes import INDEX

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir import kernel as k
-from ...ir import program as p
+from ...ir import kernel as k, program as p
 from ...ir.bounds import Known
 from ...ir.dtypes import INDEX
 from ...ir.expr import MERGES

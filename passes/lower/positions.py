@@ -176,7 +176,7 @@ def small(op: str, lanes: Expr, divisor: int, most: int) -> tuple[Expr, int]:
     if most < divisor:
         return (all_lanes(0) if op == "floordiv" else lanes), last
     if most < 2 * divisor:
-        below = call("less_than", lanes, all_lanes(divisor))
+        below = lanes.lt(all_lanes(divisor))
         one = (all_lanes(0), all_lanes(1)) if op == "floordiv" else (lanes, call("sub", lanes, all_lanes(divisor)))
         return call("where", below, *one), last
     for shift in range(30, 0, -1):
@@ -207,8 +207,8 @@ def _converted(a: Position, vector: Expr, known: Known) -> Expr | None:
         return None
     least, most = -(1 << 31) - a.low, (1 << 31) - 1 - a.high
     low, high, _ = bounds(a.base, known)
-    above = None if low is not None and low >= least else call("less_equal", const(least), a.base)
-    below = None if high is not None and high <= most else call("less_equal", a.base, const(most))
+    above = None if low is not None and low >= least else const(least).le(a.base)
+    below = None if high is not None and high <= most else a.base.le(const(most))
     fits = both(above, below)
     short = call("add", _spread(a.base, a.lanes), a.lanes)
     if vector.dtype.element is not i32:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from ...ir.conditions import conjuncts
 from ...ir.dtypes import DType
 from ...ir.expr import GATHERS, ONE, ZERO, Expr, both, broadcast, call, const, load, make, maximum, minimum, var, vload, zip_halves
-from ...ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, expressions, kinds_in, map_expressions, map_loops, statements
+from ...ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, expressions, kinds_in, map_block, map_expressions, statements
 from ...ir.record import replace
 from ...ir.walks import always, is_lazy, substitute
 from .affine import difference, slope
@@ -37,7 +37,7 @@ MOST = 32  # rows: more fit in the registers of no machine
 
 def transposes(body: Block, names: Names) -> Block:
     """The body with such blocks loaded along the other axis."""
-    return map_loops(body, lambda s: _turned(s, names))
+    return map_block(body, lambda s: _turned(s, names) if isinstance(s, For) else None)
 
 
 def _turned(loop: For, names: Names) -> Block | None:

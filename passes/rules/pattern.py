@@ -76,7 +76,7 @@ def literal(word: str) -> int | float | bool | None:
 
 def through(outer: View, inner: View) -> View | None:
     """What `outer` reads of a node that is itself the view `inner`; None where two masks have different fills."""
-    moved = inner.through({axis(k): e for k, e in enumerate(outer.index)})
+    moved = inner.through(outer.places)
     if outer.domain is None:
         return moved
     if moved.domain is None:

@@ -12,8 +12,9 @@ import re
 
 from ...ir.kernel import Kernel, Module
 from ...ir.record import replace
+from ...ir.renaming import defined
 from ..alike import alike
-from .tree import BOUND, bound_names, rename
+from .tree import BOUND, rename
 
 _QUOTED = re.compile("`[^`]*`")
 
@@ -24,7 +25,7 @@ def again(kernel: Kernel, plain: Kernel, scheduled: Kernel, module: Module, gpu:
     if found is None or scheduled.notes[: len(plain.notes)] != plain.notes:
         return None
     names = {a: b for a, b in found.items() if a != b}
-    if not names.keys().isdisjoint(bound_names(plain.body)):
+    if not names.keys().isdisjoint(defined(plain.body)):
         return None
 
     words = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, sorted(found, key=len, reverse=True)))})(?!\w)")
@@ -32,7 +33,7 @@ def again(kernel: Kernel, plain: Kernel, scheduled: Kernel, module: Module, gpu:
     def called(text: str) -> str:
         return words.sub(lambda m: found[m[0]], text)
 
-    introduced = {n: new for n in bound_names(scheduled.body) if (new := called(n)) != n}
+    introduced = {n: new for n in defined(scheduled.body) if (new := called(n)) != n}
     return replace(
         kernel,
         body=rename(scheduled.body, {**introduced, **names}, BOUND | {"size", "to_line"}),

@@ -16,18 +16,15 @@ from ...ir.kernel import Kernel, Let, Loop, Store
 from ...ir.record import replace
 from . import roles
 from .plan import Plan
-from .tree import StepError
 
 
 def apart(plan: Plan) -> bool:
     """Take the nests of a kernel apart; False (and an unchanged plan) where there is one, or none of them is a transposition."""
     saved = plan.kernel
-    try:
+    with plan.attempt("nests stay together") as attempt:
         while (loops := _imperfect(plan.kernel)) is not None:
             plan.do("fission", *loops)
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"nests stay together: {e}")
+    if attempt.refused:
         return False
     nests = [s for s in plan.kernel.body if not isinstance(s, Let)]
     if (

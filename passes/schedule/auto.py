@@ -6,6 +6,7 @@ from ...ir.expr import FALSE, TRUE, Expr, both
 from ...ir.instructions import TILES
 from ...ir.kernel import Kernel, Let, Loop, Stmt, map_block
 from ...ir.record import replace
+from ...ir.renaming import defined
 from ...ir.simplify import simplify
 from ...ir.target import Options, Target
 from . import variants
@@ -15,7 +16,7 @@ from .cost import FEWEST_ON_TILES
 from .in_place import stays_in_place
 from .plan import Plan
 from .roles import shape
-from .tree import Facts, StepError, bound_names, reads
+from .tree import Facts, StepError, reads
 
 
 def automatic(kernel: Kernel, facts: Facts, target: Target, options: Options) -> Kernel:
@@ -110,7 +111,7 @@ def _one_by_one(kernel: Kernel, facts: Facts, target: Target, options: Options) 
         place = next(k for k, t in enumerate(body) if t is s)
         before = tuple(t for t in body[:place] if isinstance(t, Let))
         # what others introduce is taken, as the names of buffers are
-        others = set(bound_names((*body[:place], *body[place + 1 :]))) - set(bound_names((*before, s)))
+        others = set(defined((*body[:place], *body[place + 1 :]))) - set(defined((*before, s)))
         taken = (*kernel.buffers, *sorted(others))
         elsewhere = frozenset(n.attr for t in nests if t is not s for n in reads((t,)))
         nest = replace(kernel, buffers=taken, body=(*before, s), schedule=(), notes=())

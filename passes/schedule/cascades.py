@@ -32,7 +32,7 @@ from ..costs import operation
 from . import contractions, roles
 from .chains import LONG
 from .columns_inside import columns_inside
-from .cost import DIRECT_ROWS, SCREENED, Blocking, blocking, lanes, panels_ahead
+from .cost import DIRECT_ROWS, SCREENED, Blocking, blocking, lanes
 from .distribute import parts_of
 from .few_on_tiles import few_on_tiles
 from .left_over import Part, by_width, row_of
@@ -40,7 +40,7 @@ from .plan import Plan
 from .roles import Contraction
 from .side_by_side import summed
 from .tiles import RegisterTile
-from .tree import StepError, all_loops, find, loads_in, local_buffers, reads, touched
+from .tree import StepError, all_loops, find, loads_in, local_buffers, touched
 from .vectors import vectors_along, vectors_inside
 
 # Register tiles of a row block: a panel of columns is read once for each of them.  (Golden Cove, 14 rows each, 8·1024²·64: 2 take 0.95 of the time of 4, whose scores leave the first cache.)
@@ -55,32 +55,20 @@ def cascade(plan: Plan) -> bool:
     if parts is None:
         return False
     along, nests, rows = parts
-    form = roles.shape(plan.kernel)
-    batch = tuple(a for a in form.axes if a not in rows)
-    if form.axes != (*batch, *rows):
-        plan.do("reorder", *batch, *rows)
+    batch = plan.ordered(*rows)
     found = Cascade(plan, along, nests, batch, rows, blocking(plan.target, nests[0].accumulator.dtype))
     if plan.alone:
         on_vectors, on_tiles = zip(*(contractions.instructions(plan, n) for n in nests), strict=True)
-        saved = plan.kernel
         for instructions in (list(on_tiles), list(on_vectors)):
             if any(instructions):
-                try:
+                with plan.attempt(f"without {', '.join(d.name for d in instructions if d)}"):
                     replace(found, instructions=instructions, tiles=[]).run()
-                except StepError as e:
-                    plan.kernel = saved
-                    plan.note(f"without {', '.join(d.name for d in instructions if d)}: {e}")
-                else:
                     return True
         found.run()
     else:
-        saved = plan.kernel
-        try:
+        with plan.attempt("without tiles"):
             if few_on_tiles(found):
                 return True
-        except StepError as e:
-            plan.kernel = saved
-            plan.note(f"without tiles: {e}")
         found.few()
     return True
 
@@ -274,7 +262,7 @@ class Cascade:
             if t.piece:
                 plan.tried("leave", t.accumulator)
             if not isinstance(instruction, Tile):
-                self.ahead(t)
+                t.ahead(f"{t.row}.0", f"{t.column}.0")
         self.rest()
         plan.do("region", queue=work if uneven and not on_tiles else "")
         if uneven and not on_tiles:
@@ -287,14 +275,6 @@ class Cascade:
         """Whether rows differ in how many tiles they go through: one end of the loop moves with them.  Where both do, they go through as many."""
         loop = find(self.plan.kernel, self.along)
         return sum(not e.names.isdisjoint(self.row_axes) for e in (loop.start, loop.stop)) == 1
-
-    def ahead(self, t: RegisterTile) -> None:
-        """Where the last cache is far away, the next panel of columns is on its way while one is worked on."""
-        if not panels_ahead(self.plan.target):
-            return
-        panels = sorted({n.attr for n in reads(self.plan.loop(t.depth).body)} - set(self.plan.facts.buffers))
-        if [p for p in panels if not self.plan.tried("prefetch_panel", p, t.depth, f"{t.row}.0", f"{t.column}.0")]:
-            self.plan.note(f"the last cache ({self.plan.target.l3 >> 20} MiB) is far away: while one panel is worked on, the next is asked for")
 
     def row_tiles(self, rows: int) -> int:
         """Register tiles of a row block: what is kept of a tile for its rows stays in the first cache, beside a panel of columns."""
@@ -378,17 +358,13 @@ class Cascade:
             if x.kind != "parallel" or len(reduced) != 1 or reduced[0].kind != "reduce" or any(isinstance(s, Loop) for s in reduced[0].body):
                 continue
             (r,) = reduced
-            width, saved = lanes(plan.target, roles.widest(r.body)), plan.kernel
+            width = lanes(plan.target, roles.widest(r.body))
             group = next((n for n in range(width, width // 2, -1) if self.rows % n == 0), 0)
             if not group:
                 continue
-            try:
+            with plan.attempt(f"`{r.axis}` for one `{x.axis}` after the other"):
                 plan.do("split", x.axis, group, tail="perfect")
                 summed(plan, (f"{x.axis}.1",), r.axis, width)
-            except StepError as e:
-                plan.kernel = saved
-                plan.note(f"`{r.axis}` for one `{x.axis}` after the other: {e}")
-            else:
                 plan.note(f"`{r.axis}` for {group} of `{x.axis}` side by side, folded together")
 
     def rest(self) -> None:

@@ -21,7 +21,7 @@ from . import cost
 from .columns_inside import strips
 from .plan import Plan
 from .side_by_side import moving_with
-from .tree import StepError, all_loops
+from .tree import all_loops
 
 
 def in_chunks(plan: Plan, row: str, column: Loop, deep: Loop, factors: list[int], pad: bool, rows: int = cost.CHUNK_ROWS) -> str:
@@ -34,8 +34,7 @@ def in_chunks(plan: Plan, row: str, column: Loop, deep: Loop, factors: list[int]
         return row
     wide = columns or factors[0] * (2 if rows == together else 1)  # one tile of rows goes by chunks for the sake of its second strip
     chunk = cost.chunk(plan.target, wide * plan.facts.buffers[matrices[0]].dtype.bytes)
-    saved = plan.kernel
-    try:
+    with plan.attempt(f"`{column.axis}` is not read in chunks") as attempt:
         plan.do("split", row, rows, tail="cut")
         plan.do("split", deep.axis, chunk)
         into = next(s.buffer for s in column.body if isinstance(s, Store) and s.index)
@@ -57,9 +56,7 @@ def in_chunks(plan: Plan, row: str, column: Loop, deep: Loop, factors: list[int]
                     least=cost.far_least(plan.target),
                 )
                 plan.note(f"while one chunk of `{matrices[0]}` is worked on, `{x.axis}` asks for the next")
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"`{column.axis}` is not read in chunks: {e}")
+    if attempt.refused:
         return row
     plan.note(f"{rows} rows of `{row}` share chunks of {chunk} rows of `{matrices[0]}`")
     return f"{row}.t" if plan.has(f"{row}.t") else ""

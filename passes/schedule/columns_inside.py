@@ -27,13 +27,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ...ir.kernel import Alloc, If, Let, Loop
+from ...ir.kernel import Alloc, If, Let, Loop, perfect
 from ...ir.places import homes_in
 from . import cost, roles
 from .affine import constant_extent
 from .plan import Plan
 from .side_by_side import moving_with, sharing
-from .tree import StepError, all_loops, find, local_buffers, loop_around
+from .tree import all_loops, find, local_buffers, loop_around
 
 
 def columns_inside(plan: Plan, x: Loop) -> bool:
@@ -52,8 +52,8 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
         return False
     from .chunks import in_chunks
 
-    saved, pad = plan.kernel, cost.first_lanes(plan.target)
-    try:
+    pad = cost.first_lanes(plan.target)
+    with plan.attempt(f"`{around.axis}` is consecutive, but") as attempt:
         most = plan.at_most(x.axis)
         short = most is not None and most <= cost.SHORT
         side = [width * n for n in (cost.STRIP, cost.ACCUMULATORS)[short:] if 2 * n <= plan.target.vector_registers]
@@ -80,11 +80,7 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
         if plan.has(row):
             around, x = _inside(plan, row)
             _streamed(plan, around.axis, x.axis, () if short else moving_with(plan, around, x), alone, pad)
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"`{around.axis}` is consecutive, but: {e}")
-        return False
-    return True
+    return not attempt.refused
 
 
 def _inside(plan: Plan, row: str) -> tuple[Loop, Loop]:
@@ -163,13 +159,9 @@ def expanded(plan: Plan, axis: str) -> list[str]:
         plan.do("fission", axis, around=",".join(s.axis for s in rest if isinstance(s, Loop)) if several else "")
         pieces += plan.added(earlier)
     for piece in pieces:
-        inner: list[str] = []
-        block = find(plan.kernel, piece).body
-        while len(block) == 1 and isinstance(block[0], Loop) and block[0].kind != "vector":
-            inner.append(block[0].axis)
-            block = block[0].body
+        inner, block = perfect(find(plan.kernel, piece).body, lambda x: x.kind != "vector")
         if inner:
-            plan.do("reorder", *inner, piece)
+            plan.do("reorder", *(x.axis for x in inner), piece)
             if any(
                 isinstance(s, Loop) and s.kind != "vector" for s in block
             ):  # several statements in a loop around them: what a cascade does with a tile

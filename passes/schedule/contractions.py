@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 
-from ...ir.expr import ONE, TRUE, Expr, both, call, const, product
+from ...ir.expr import ONE, TRUE, Expr, both, const, product
 from ...ir.instructions import SIDE, Dot, Tile
 from ...ir.kernel import Kernel
 from ...ir.record import changing, replace
 from ...ir.simplify import simplify
-from . import cost, dots, roles, sliding
+from . import dots, roles, sliding
 from .cost import DOTTED_BLOCKED, DOTTED_WORDS, FEW, FEW_OF_TILES, FEW_WORDS, PIECE_DEPTH, SCREENED, STRIP_WORK, Blocking, blocking, tile_blocking
 from .direct import direct, fewer_rows, in_place, more_rows, one_vector, shallow, streamed, tried_where
 from .dotted import dotted, dotted_words, in_vectors, signs, turned
@@ -30,7 +30,7 @@ from .roles import Contraction
 from .straight import straightened
 from .strips import strips
 from .tiles import RegisterTile
-from .tree import StepError, reads
+from .tree import StepError
 from .variants import choose
 
 
@@ -116,7 +116,7 @@ class _Parts:
         """One more, if there is need for it and the attempt gives the condition under which it runs; whether there is one more."""
         if self.complete:
             return False
-        part = Plan(self.plan.kernel, self.plan.facts, self.plan.target, self.plan.options)
+        part = self.plan.another()
         condition = attempt(part)
         self.plan.note(*part.notes)
         if condition is not None:
@@ -125,7 +125,7 @@ class _Parts:
 
     def rest(self, schedule: Callable[[Plan], object]) -> None:
         """The one for all other sizes."""
-        part = Plan(self.plan.kernel, self.plan.facts, self.plan.target, self.plan.options)
+        part = self.plan.another()
         schedule(part)
         self.plan.note(*part.notes)
         self.found.append((None, part.kernel))
@@ -145,22 +145,12 @@ def _few_columns(plan: Plan, found: Contraction | None) -> None:
 def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None, tiles: Tile | None) -> None:
     """With the instruction on tiles where there is one, else with the one on vectors; without it where a step refuses that."""
     if tiles is not None:
-        saved = plan.kernel
-        try:
+        with plan.attempt(f"without {tiles.name}"):
             _Contract(plan, found, tile_blocking(plan.target), tiles.dot, tiles.name).run()
-        except StepError as e:
-            plan.kernel = saved
-            plan.note(f"without {tiles.name}: {e}")
-        else:
             return
     if dot is not None:
-        saved = plan.kernel
-        try:
+        with plan.attempt(f"without {dot.name}"):
             _Contract(plan, found, blocking(plan.target, found.accumulator.dtype, SCREENED) if dot.least else block, dot).run()
-        except StepError as e:
-            plan.kernel = saved
-            plan.note(f"without {dot.name}: {e}")
-        else:
             plan.note(f"{dot.neighbours} neighbours along the reduction are multiplied by one {dot.name}")
             return
     _Contract(plan, found, block).run()
@@ -172,7 +162,7 @@ def _in_pieces(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     work = product((*(plan.loop(axis).stop for axis in (*found.rows, found.column)), depth))
     least = STRIP_WORK * plan.target.lanes(found.accumulator.dtype)  # threads wait for one another twice in each piece
     limits = ((const(PIECE_DEPTH), depth), (const(least), work), *((ONE, e) for e in outer))
-    condition = both(*(simplify(call("less_equal", a, b), plan.facts.known) for a, b in limits)) or TRUE
+    condition = both(*(simplify(a.le(b), plan.facts.known) for a, b in limits)) or TRUE
     facts, plan.facts = plan.facts, replace(plan.facts, assumed=None if condition is TRUE else condition)
 
     def steps() -> None:
@@ -235,17 +225,14 @@ class _Contract:
             self.tiles.tensorize(self.instruction)
         self.tiles.finish()
         if not self.instruction:
-            self.ahead()
+            self.tiles.ahead(f"{self.row}.0.1", f"{self.roles.column}.0")
         self.plan.do("region", queue="" if self.instruction else self.work)
         self.plan.note(*self.block.reasons)
 
     def one_axis_each(self) -> None:
         """Order the kept axes batch, rows, column, and collapse those of one role."""
         plan, r = self.plan, self.roles
-        order = (*r.batch, *r.rows, r.column)
-        if roles.shape(plan.kernel).axes != order:
-            plan.do("reorder", *order)
-        self.batch = self.plan.collapsed(r.batch)
+        self.batch = plan.collapsed(plan.ordered(*r.rows, r.column))
         self.row = self.plan.collapsed(r.rows)
         if self.pieces:
             *outer, self.depth = r.reduced
@@ -285,16 +272,6 @@ class _Contract:
         screened = self.dot is not None and self.dot.least > 0
         self.tiles = RegisterTile(plan, self.roles.accumulator.name, row, column, self.depth, self.dot is not None, screened)
         self.tiles.accumulate()
-
-    def ahead(self) -> None:
-        """Where the last cache is far away, the next panel of columns is on its way while one is worked on."""
-        if not cost.panels_ahead(self.plan.target):
-            return
-        panels = sorted({n.attr for n in reads(self.plan.loop(self.tiles.depth).body)} - set(self.plan.facts.buffers))
-        if [p for p in panels if not self.plan.tried("prefetch_panel", p, self.tiles.depth, f"{self.row}.0.1", f"{self.roles.column}.0")]:
-            self.plan.note(
-                f"the last cache ({self.plan.target.l3 >> 20} MiB) is far away: while one panel of columns is worked on, the next is asked for"
-            )
 
     def team(self) -> None:
         """One parallel loop over batch and row blocks."""

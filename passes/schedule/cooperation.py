@@ -21,16 +21,18 @@ from ...ir.kernel import (
     Store,
     While,
     expressions,
+    identity_of,
     map_block,
     map_expressions,
+    perfect,
     statements,
     with_body,
     written,
 )
 from ...ir.record import replace
-from ...ir.walks import rewrite, substitute
-from .reductions import identity
-from .tree import Facts, StepError, find, fresh, less, loads_in, local_buffers, names_taken, path_to, reads, rename, replace_loop, touched
+from ...ir.renaming import at_places
+from ...ir.walks import substitute
+from .tree import Facts, StepError, find, fresh, loads_in, local_buffers, names_taken, path_to, reads, rename, replace_loop, touched
 
 PLACES = ("thread.x", "thread.y", "thread.z")
 SHARED = ("parallel", "reduce")  # kinds of loops that threads share
@@ -144,17 +146,7 @@ class _Cooperation:
 
     def _own(self, block: Block) -> Block:
         """The block with the axes left out that say which thread's an element is."""
-
-        def rule(n: Expr) -> Expr | None:
-            return load(n.attr, n.dtype, *_without(n.args, self.private[n.attr])) if n.op == "load" and n.attr in self.private else None
-
-        def store(s: Stmt) -> Block | None:
-            return (replace(s, index=_without(s.index, self.private[s.buffer])),) if isinstance(s, Store) and s.buffer in self.private else None
-
-        if not self.private:
-            return block
-        names = self.private.keys()
-        return map_block(map_expressions(block, lambda e: e if names.isdisjoint(e.buffers) else rewrite(e, rule)), store)
+        return at_places(block, self.private, lambda name, index: _without(index, self.private[name])) if self.private else block
 
     # ---- statements
 
@@ -174,7 +166,7 @@ class _Cooperation:
         stored = written(block) - own
         if any(b in self.local and not self.local[b].shape for b in stored):
             return tuple(t for s in block for t in self._statement(s, guard))
-        condition = call("bit_and", guard, call("equal", var(self.thread), ZERO)) if stored else guard
+        condition = call("bit_and", guard, var(self.thread).eq(ZERO)) if stored else guard
         return (*self._wait(block), If(condition, block))
 
     def _statement(self, s: Stmt, guard: Expr | None) -> Block:
@@ -251,7 +243,7 @@ class _Cooperation:
         if outside:
             if any(isinstance(t, Store) and t.buffer not in outside for t in statements((s,))):
                 raise StepError("cooperate: under one condition something is stored for all and something for each thread")
-            first = call("equal", var(self.thread), ZERO)
+            first = var(self.thread).eq(ZERO)
             condition = first if guard is None else call("bit_and", guard, first)
         return (*self._wait((s,)), s if condition is None else If(condition, (s,)))
 
@@ -284,10 +276,10 @@ class _Cooperation:
         body = map_expressions(self._own(_serial(nest[-1].body)), lambda e: substitute(e, positions))
         if turn is not ZERO:
             turns, rest = divmod(count, self.threads)
-            body = body if not rest else (If(less(turn * self.threads + var(self.thread), count), body),)
+            body = body if not rest else (If((turn * self.threads + var(self.thread)).lt(count), body),)
             body = (Loop(turn.attr, ZERO, const(turns + bool(rest)), body, "serial", span=s.span),)
         elif count < self.threads:
-            body = (If(less(var(self.thread), count), body),)
+            body = (If(var(self.thread).lt(count), body),)
         return _under(guard, body)
 
     def _digits(self, nest: Sequence[Loop], turn: Expr) -> list[Expr]:
@@ -331,7 +323,7 @@ class _Cooperation:
         before: list[Stmt] = []
         for b, own in parts.items():
             dtype = self.local[b].dtype
-            before += [Alloc(Buffer(own, dtype, (), "register")), Store(own, (), identity(combiners[b], dtype))]
+            before += [Alloc(Buffer(own, dtype, (), "register")), Store(own, (), identity_of(combiners[b], dtype))]
         mine = _under(guard, self._mine(s, rename(_serial(s.body), parts)))
         return (*before, *mine, *self._together(parts, combiners))
 
@@ -353,12 +345,12 @@ class _Cooperation:
             self.memory += [Alloc(Buffer(n, dtype, (const(count), *across), "shared")) for n, count in ((all_, self.threads), (some, few))]
             share.append(Store(all_, (thread, *beside), load(own, dtype)))
             part = fresh(f"{b}.part", self.taken)
-            fold += [Alloc(Buffer(part, dtype, (), "register")), Store(part, (), identity(combiner, dtype))]
+            fold += [Alloc(Buffer(part, dtype, (), "register")), Store(part, (), identity_of(combiner, dtype))]
             fold.append(self._fold(part, combiner, dtype, all_, self.threads // few, few, thread, beside))
             fold.append(Store(some, (thread, *beside), load(part, dtype)))
             take.append(self._fold(b, combiner, dtype, some, few, 1, ZERO, beside))
         self._passed()
-        return (*share, Barrier(), If(less(thread, few), tuple(fold)), Barrier(), *take)
+        return (*share, Barrier(), If(thread.lt(few), tuple(fold)), Barrier(), *take)
 
     def _fold(self, into: str, combiner: str, dtype: DType, source: str, count: int, step: int, first: Expr, beside: tuple[Expr, ...]) -> Stmt:
         """`count` numbers of an array, from `first` on by steps, into one."""
@@ -403,10 +395,7 @@ def _outside(block: Block) -> list[Stmt]:
 
 def _nest(loop: Loop) -> list[Loop]:
     """Parallel loops from 0 of constant extents, each of which holds the next and nothing else; the loop alone where it is none."""
-    found = [loop]
-    while _plain(found[-1]) and len(found[-1].body) == 1 and isinstance(inner := found[-1].body[0], Loop) and _plain(inner):
-        found.append(inner)
-    return found
+    return perfect((loop,), _plain)[0] or [loop]
 
 
 def _plain(s: Loop) -> bool:

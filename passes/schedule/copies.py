@@ -5,8 +5,9 @@ from __future__ import annotations
 from ...ir.expr import ONE, Expr, ceildiv, const, minimum
 from ...ir.kernel import If, Kernel, Loop, statements
 from ...ir.record import replace
+from ...ir.renaming import defined
 from .affine import extent
-from .tree import Facts, StepError, around, at_most, bound_names, find, fresh, names_taken, rename, replace_in, replace_loop
+from .tree import Facts, StepError, around, find, fresh, names_taken, rename, replace_in, replace_loop
 
 
 def short(kernel: Kernel, facts: Facts, axis: str, most: int) -> Kernel:
@@ -35,9 +36,9 @@ def short(kernel: Kernel, facts: Facts, axis: str, most: int) -> Kernel:
     if loop.step is not ONE or loop.kind not in ("reduce", "parallel") or length.names & {s.axis for s in statements((top,)) if isinstance(s, Loop)}:
         raise StepError(f"short: `{axis}` is no reduction or parallel loop in steps of 1 whose extent is the same for all that is copied")
     taken = names_taken(kernel)
-    names = {n: fresh(f"{n}.s", taken) for n in bound_names((top,))}
+    names = {n: fresh(f"{n}.s", taken) for n in defined((top,))}
     few = rename(replace_in((top,), loop, (replace(loop, stop=loop.start + minimum(const(most), length)),)), names)
-    return replace_loop(kernel, top.axis, lambda old: (If(at_most(length, most), few, (old,)),))
+    return replace_loop(kernel, top.axis, lambda old: (If(length.le(most), few, (old,)),))
 
 
 def fit(kernel: Kernel, facts: Facts, axis: str, row: str, one: int, other: int) -> Kernel:
@@ -60,7 +61,7 @@ def fit(kernel: Kernel, facts: Facts, axis: str, row: str, one: int, other: int)
     if loop.kind != "parallel" or row not in inside or (length := extent(find(kernel, row))).names & inside:
         raise StepError(f"fit: `{axis}` is no parallel loop that holds `{row}`, or the extent of that is not the same for all that is copied")
     taken = names_taken(kernel)
-    names = {n: fresh(f"{n}.f", taken) for n in bound_names((loop,))}
+    names = {n: fresh(f"{n}.f", taken) for n in defined((loop,))}
     better = tile_cost(length, one).lt(tile_cost(length, other))
     return replace_loop(kernel, axis, lambda old: (If(better, rename((loop,), names), (old,)),))
 

@@ -42,7 +42,6 @@ from .affine import stride
 from .cost import FEW, SHALLOW, SINGLE_AMONG, STREAM_DEPTH, STREAM_TILES, UNPACKED, VECTORS, Blocking, InPlace, first_lanes
 from .plan import Plan
 from .roles import Contraction
-from .straight import is_straight
 from .tiles import RegisterTile
 from .tree import StepError, all_loops, loads_in
 
@@ -62,7 +61,7 @@ def more_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FE
     narrow = _shapes(plan, block)[1]
     if narrow is None:
         return None
-    many = call("less_equal", const(SINGLE_AMONG * narrow.whole[0]), plan.loop(found.column).stop)
+    many = const(SINGLE_AMONG * narrow.whole[0]).le(plan.loop(found.column).stop)
     condition = call("bit_and", call("bit_or", many, _comes_out(plan, found.column, narrow)), _small(plan, found, few))
     reason = f"register tiles {narrow.rows}×{narrow.whole[0]} leave no single vector over, which would be multiplied as slowly as two, or are many"
     return tried_where(plan, condition, reason, lambda: tiles(plan, found, block, shape=narrow))
@@ -74,11 +73,7 @@ def fewer_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = F
     if narrow is None:
         return None
     columns, width, lanes = plan.loop(found.column).stop, narrow.whole[0], narrow.rest[0]
-    over = both(
-        call("less_than", const(width), columns),
-        call("less_equal", columns, floordiv(columns, const(width)) * width + lanes),
-        _small(plan, found, few),
-    )
+    over = both(const(width).lt(columns), columns.le(floordiv(columns, const(width)) * width + lanes), _small(plan, found, few))
     assert over is not None
     shape = _Shape(block.wide_rows, narrow.whole, (block.wide_columns,), 1)
     reason = f"the single vector that these leave over and the tile before it are one of {block.wide_rows}×{block.wide_columns}"
@@ -92,7 +87,7 @@ def one_vector(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     lanes = block.columns // VECTORS
     if not block.wide_columns or not first_lanes(plan.target) or plan.extent(found.column) is not None:
         return None
-    condition = both(call("less_equal", plan.loop(found.column).stop, const(lanes)), _fits(plan, found, FEW))
+    condition = both(plan.loop(found.column).stop.le(const(lanes)), _fits(plan, found, FEW))
     assert condition is not None
     reason = f"one vector holds all columns: register tile {block.direct_rows}×{lanes}, nothing packed"
     return tried_where(plan, condition, reason, lambda: tiles(plan, found, block, columns=lanes))
@@ -100,26 +95,26 @@ def one_vector(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
 
 def shallow(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     """Schedule a contraction of so short a reduction that a copy of the operands is as much work as the product, however large it is: the condition on the sizes; None (and an unchanged plan) where it never holds."""
-    condition = call("less_equal", product(plan.loop(axis).stop for axis in found.reduced), const(SHALLOW))
+    condition = product(plan.loop(axis).stop for axis in found.reduced).le(const(SHALLOW))
     reason = f"the reduction is short, a copy of the operands would be as much work: register tile {block.direct_rows}×{block.columns}, nothing packed, threads share rows and columns"
     return tried_where(plan, condition, reason, lambda: tiles(plan, found, block, columns=block.columns, both_ways=True))
 
 
 def _fits(plan: Plan, found: Contraction, few: InPlace) -> Expr:
     length = product(plan.loop(axis).stop for axis in (*found.reduced, found.column))
-    return call("less_equal", length, const(min(plan.target.l2 * 3 // 4 // found.accumulator.dtype.bytes, few.elements)))
+    return length.le(const(min(plan.target.l2 * 3 // 4 // found.accumulator.dtype.bytes, few.elements)))
 
 
 def _small(plan: Plan, found: Contraction, few: InPlace) -> Expr:
     work = product(plan.loop(axis).stop for axis in (*found.reduced, found.column, *found.rows))
-    return call("bit_and", _fits(plan, found, few), call("less_equal", work, const(UNPACKED * plan.target.lanes(found.accumulator.dtype))))
+    return call("bit_and", _fits(plan, found, few), work.le(const(UNPACKED * plan.target.lanes(found.accumulator.dtype))))
 
 
 def streamed(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:
     """Schedule a contraction of few rows: the condition on the sizes; None (and an unchanged plan) where it is never worth it.  `few` as for `direct`."""
     if len(found.rows) != 1 or len(found.reduced) != 1:
         return None
-    condition = call("less_equal", plan.loop(found.rows[0]).stop, const(few.tiles * block.direct_rows))
+    condition = plan.loop(found.rows[0]).stop.le(const(few.tiles * block.direct_rows))
     reason = "few rows: the column operand is read once, as it lies, in blocks of columns whose sums stay in the first cache"
     return tried_where(plan, condition, reason, lambda: _stream(plan, found, block))
 
@@ -128,12 +123,9 @@ def tried_where(plan: Plan, condition: Expr, reason: str, steps: Callable[[], No
     """Take some steps for the sizes of a condition: the condition; None (and an unchanged plan) where it never holds or a step refuses."""
     if condition.is_const and not condition.attr:
         return None
-    saved = plan.kernel
-    try:
+    with plan.attempt(f"not where `{condition}` alone") as attempt:
         steps()
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"not where `{condition}` alone: {e}")
+    if attempt.refused:
         return None
     plan.note(f"where `{condition}`, {reason}")
     return condition
@@ -180,7 +172,7 @@ def _shapes(plan: Plan, block: Blocking) -> tuple[_Shape, _Shape | None]:
 def _comes_out(plan: Plan, column: str, shape: _Shape) -> Expr:
     """Whether whole tiles leave nothing over, or more than one vector; or there is no more than one."""
     columns, width, lanes = plan.loop(column).stop, shape.whole[0], shape.rest[0]
-    return call("bit_or", call("less_equal", columns, const(lanes)), call("less_equal", const(lanes), mod(columns + (width - 1), const(width))))
+    return call("bit_or", columns.le(const(lanes)), const(lanes).le(mod(columns + (width - 1), const(width))))
 
 
 def tiles(
@@ -190,11 +182,8 @@ def tiles(
 
     `clamps`: tiles that are whole have code of their own, which keeps no row from running over the end.  `shape`: of the tiles, where the sizes are to decide that.
     `columns`: of tiles that are all of one width.  `both_ways`: threads share columns too."""
-    order = (*found.batch, *found.rows, found.column)
-    if roles.shape(plan.kernel).axes != order:
-        plan.do("reorder", *order)
-    rows = _rows(plan, found, block)
-    row, column, outer = rows[-1], found.column, (*found.batch, *rows[:-1])
+    plan.ordered(*found.rows, found.column)
+    row, column, outer = found.rows[-1], found.column, (*found.batch, *found.rows[:-1])
     height, width = plan.extent(row), plan.extent(column)
     guarded = [b for b in found.column_operands if _is_guarded(plan, b, column)]
     nest = _Nest(plan, found.accumulator.name, found.reduced, f"{row}.1", column)
@@ -306,21 +295,6 @@ class _Nest:
         for outermost, inner in tile.nests(self.accumulator):
             plan.do("vectorize", inner.axis)
             plan.do("unroll", outermost.axis)
-
-
-def _rows(plan: Plan, found: Contraction, block: Blocking) -> tuple[str, ...]:
-    """The axes of the rows; last ones too short for a tile are one with those before them, where all that they move lies at equal distances then."""
-    rows = found.rows
-    height = plan.extent(rows[-1])
-    if height is None or height * 2 > block.direct_rows:
-        return rows
-    for k in range(len(rows) - 1):
-        saved = plan.kernel
-        joined = plan.collapsed(rows[k:])
-        if is_straight(plan, joined):
-            return (*rows[:k], joined)
-        plan.kernel = saved
-    return rows
 
 
 def _is_guarded(plan: Plan, buffer: str, column: str) -> bool:

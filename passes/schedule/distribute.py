@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ...ir.expr import ONE, ZERO, Expr, make, var
+from ...ir.expr import ONE, ZERO, Expr, var
 from ...ir.graph import Shape
-from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, substitute_block, written
+from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, expressions, statements, substitute_block, written
 from ...ir.places import path_of
 from ...ir.record import replace
-from ...ir.walks import rewrite, substitute
+from ...ir.renaming import at_places
+from ...ir.walks import substitute
 from .affine import constant_extent, extent, minus, upper
 from .tree import Facts, StepError, around, find, fresh, names_taken, nest, rename, replace_at, replace_loop, touched
 
@@ -64,14 +65,7 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
 
 def prefixed(block: Block, buffer: str, prefix: Shape) -> Block:
     """Every access of `buffer` with more leading indices."""
-
-    def rule(n: Expr) -> Expr | None:
-        return make("load", n.dtype, (*prefix, *n.args), n.attr) if n.op == "load" and n.attr == buffer else None
-
-    def store(s: Stmt) -> Block | None:
-        return (replace(s, index=(*prefix, *s.index)),) if isinstance(s, Store) and s.buffer == buffer else None
-
-    return map_block(map_expressions(block, lambda e: rewrite(e, rule) if buffer in e.buffers else e), store)
+    return at_places(block, {buffer}, lambda _, index: (*prefix, *index))
 
 
 def fission(kernel: Kernel, facts: Facts, *axes: str, around: tuple[str, ...] = (), stores: tuple[str, ...] = ()) -> Kernel:

@@ -23,6 +23,7 @@ from ...ir.kernel import (
     Stmt,
     Store,
     expressions,
+    identity_of,
     map_block,
     map_expressions,
     statements,
@@ -32,7 +33,6 @@ from ...ir.places import homes_in, inner, path_of
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
-from .reductions import identity
 from .tree import Facts, StepError, around, copy, find, fresh, local_buffers, names_taken, replace_in, replace_loop, walk_paths, written
 
 SIGN = 128  # between a byte with a sign and one without
@@ -200,8 +200,8 @@ def _large_enough(row: Dot, smallest: list[Expr]) -> Expr:
     """Whether the smallest magnitudes of both operands, as `_magnitude` has them, are normal numbers and their exponents add up to those of two numbers that the instruction multiplies as f32 would."""
     mantissa = round(-math.log2(row.left.epsilon))
     exponents = [call("shift_right", e, const(mantissa, u32)) for e in smallest]
-    normal = [call("less_equal", const((1 << mantissa) - 1, u32), e) for e in dict.fromkeys(smallest)]
-    condition = both(*normal, call("less_equal", const(2 * (row.least >> mantissa), u32), call("add", *exponents)))
+    normal = [const((1 << mantissa) - 1, u32).le(e) for e in dict.fromkeys(smallest)]
+    condition = both(*normal, const(2 * (row.least >> mantissa), u32).le(call("add", *exponents)))
     assert condition is not None
     return condition
 
@@ -236,12 +236,7 @@ def _smallest(
     smallest: Block = (Store(one.name, (), _magnitude(word, row), "min"),)
     for axis, stop in zip(reversed(axes), reversed(extents), strict=True):
         smallest = (Loop(axis, ZERO, stop, smallest, "reduce"),)
-    find_it: Block = (
-        Alloc(one),
-        Store(one.name, (), const(u32.max, u32)),
-        *smallest,
-        Store(least.name, store.index[:outer], load(one.name, u32)),
-    )
+    find_it: Block = (Alloc(one), Store(one.name, (), const(u32.max, u32)), *smallest, Store(least.name, store.index[:outer], load(one.name, u32)))
     kernel = replace_loop(kernel, home.axis, lambda x: (replace(x, body=(*x.body, *find_it)),))
     return kernel.with_body(map_block(kernel.body, lambda s: (s, Alloc(least)) if isinstance(s, Alloc) and s.buffer == panels else None))
 
@@ -387,7 +382,7 @@ def offset(kernel: Kernel, facts: Facts, axis: str, buffer: str) -> Kernel:
         raise StepError(f"offset: `{axis}` stands in more than parallel loops from 0")
     inside = loops[-1].body if loops else kernel.body
     place = next(k for k, t in enumerate(inside) if t is loop)
-    start = Store(s.buffer, (), identity("add", i32))
+    start = Store(s.buffer, (), identity_of("add", i32))
     if s.index or not any(
         isinstance(t, Store) and (t.buffer, t.index, t.value, t.combiner) == (start.buffer, start.index, start.value, "") for t in inside[:place]
     ):

@@ -18,7 +18,7 @@ Few columns (a matrix times one vector, or a few, whose number is known at run t
 
 from __future__ import annotations
 
-from ...ir.expr import TRUE, ZERO, Expr, both, call, const, mod
+from ...ir.expr import TRUE, ZERO, Expr, both, const, mod
 from ...ir.instructions import Dot
 from ...ir.kernel import Block, Loop
 from ...ir.record import replace
@@ -40,7 +40,7 @@ def dotted(plan: Plan, found: Contraction, blocks: bool = False) -> Expr | None:
         return None
     (row,), (deep,) = found.rows, found.reduced
     addresses = [a for a in roles.accesses(find(plan.kernel, deep).body, plan.facts.buffers) if deep in a.names]
-    condition = call("less_equal", plan.loop(row).stop, const(cost.rows_dotted(plan.target) if blocks else cost.DOTTED_ROWS))
+    condition = plan.loop(row).stop.le(const(cost.rows_dotted(plan.target) if blocks else cost.DOTTED_ROWS))
     loop = plan.loop(deep)
     moving = [stride(a, deep) for a in addresses if not in_steps(a, loop, width, plan.facts.known)]
     if not moving or any(step != 1 for step in moving):
@@ -63,8 +63,8 @@ def dotted_words(plan: Plan, found: Contraction, dot: Dot, most: int) -> Expr | 
     if any(stride(a, deep) != 1 for a in addresses if deep in a.names):
         return None
     rows, depth = plan.loop(row).stop, plan.loop(deep).stop
-    whole = call("equal", mod(depth, const(lanes * dot.neighbours)), ZERO)
-    condition = both(call("less_equal", rows, const(most)), simplify(whole, plan.facts.known)) or TRUE
+    whole = mod(depth, const(lanes * dot.neighbours)).eq(ZERO)
+    condition = both(rows.le(const(most)), simplify(whole, plan.facts.known)) or TRUE
     facts, plan.facts = plan.facts, replace(plan.facts, assumed=None if condition is TRUE else condition)
 
     def steps() -> None:
@@ -112,7 +112,7 @@ def turned(plan: Plan, found: Contraction) -> Expr | None:
         return None
     count, depth, rows = (plan.loop(axis).stop for axis in (row, deep, found.rows[0]))
     limits = ((count, const(cost.DOTTED_ROWS)), (const(cost.TURNED_DEPTH), depth), (count * cost.TURNED_ROWS, rows))
-    few = both(*(call("less_equal", a, b) for a, b in limits))
+    few = both(*(a.le(b) for a, b in limits))
 
     def steps() -> None:
         earlier = plan.kernel
@@ -132,10 +132,7 @@ def _reading(plan: Plan, body: Block) -> list[tuple[str, Expr]]:
 def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, blocks: bool, few: bool = False, clamped: bool = False) -> None:
     """`few`: few tiles for few rows; `clamped`: the last columns again in place of a rest."""
     column, many = found.column, cost.rows_together(plan.target)
-    order = (*found.batch, column, row)
-    if roles.shape(plan.kernel).axes != order:
-        plan.do("reorder", *order)
-    batch = plan.collapsed(found.batch)
+    batch = plan.collapsed(plan.ordered(column, row))
     length, outer = plan.extent(deep), ()
     if blocks and (length is None or length > cost.DOTTED_DEPTH):
         plan.do("split", deep, cost.DOTTED_DEPTH)

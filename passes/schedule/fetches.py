@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...ir.expr import ONE, ZERO, Expr, const, load, var, where
-from ...ir.kernel import Alloc, Barrier, Block, Buffer, Kernel, Loop, Stmt, Store, expressions, statements, with_body, written
+from ...ir.kernel import Alloc, Barrier, Buffer, Kernel, Loop, Stmt, Store, expressions, nested, statements, with_body, written
 from ...ir.record import replace
 from ...ir.walks import substitute
 from .affine import constant_extent
-from .tree import Facts, StepError, find, fresh, less, local_buffers, names_taken, replace_loop, unless
+from .tree import Facts, StepError, find, fresh, local_buffers, names_taken, replace_loop, unless
 
 
 def fetch(kernel: Kernel, facts: Facts, axis: str, *buffers: str, ahead: int = 1) -> Kernel:
@@ -53,9 +51,9 @@ def fetch(kernel: Kernel, facts: Facts, axis: str, *buffers: str, ahead: int = 1
         for block, at in ((before, ZERO), (behind, var(axis) + 1)) if ahead else ((before, var(axis)),):
             names = {var(x.axis): var(fresh(x.axis, taken)) for x in nest}
             there = substitute(store.value, {var(axis): at, **names})
-            there = chosen(less(at, loop.stop), there) if ahead else there
-            block += _around([replace(x, axis=names[var(x.axis)].attr) for x in nest], Store(held, tuple(names.values()), there))
-        body[k : k + 1] = _around(nest, replace(store, value=load(held, dtype, *(var(x.axis) for x in nest))))
+            there = chosen(at.lt(loop.stop), there) if ahead else there
+            block += nested([replace(x, axis=names[var(x.axis)].attr) for x in nest], (Store(held, tuple(names.values()), there),))
+        body[k : k + 1] = nested(nest, (replace(store, value=load(held, dtype, *(var(x.axis) for x in nest))),))
     body[barrier + 1 : barrier + 1] = behind
     if not ahead:
         return replace_loop(kernel, axis, lambda x: (with_body(x, (*before, *body)),))
@@ -71,12 +69,6 @@ def _copy(name: str, s: Stmt) -> tuple[list[Loop], Store]:
     if not isinstance(s, Store) or s.combiner:
         raise StepError(f"fetch: `{name}` is not filled by one store in loops of constant extents")
     return nest, s
-
-
-def _around(nest: Sequence[Loop], s: Stmt) -> Block:
-    for x in reversed(nest):
-        s = with_body(x, (s,))
-    return (s,)
 
 
 def _where(condition: Expr, e: Expr) -> Expr:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from ...ir.expr import FALSE, ONE, TRUE, Expr, both, const, product, var
-from ...ir.kernel import Alloc, Kernel, Let, Loop, Store, statements
+from ...ir.kernel import Alloc, Kernel, Let, Loop, Store, perfect, statements
 from ...ir.simplify import simplify
 from . import cost, roles
 from .plan import Plan
@@ -50,7 +50,7 @@ def few_rows(plan: Plan) -> bool:
         (both(const(cost.BLOCKS * cost.SIDE_BY_SIDE).le(rows), const(cost.BLOCKS).le(loops[0].stop)), _side_by_side),
     ):
         holds = simplify(condition or TRUE, plan.facts.known)
-        part = Plan(plan.kernel, plan.facts, plan.target, plan.options)
+        part = plan.another()
         if not (holds.is_const and not holds.attr) and holds.names <= plan.facts.sizes.keys() and attempt(part, form):
             plan.note(*part.notes)
             parts.append((None if holds.is_const else holds, part.kernel))
@@ -65,11 +65,7 @@ def few_rows(plan: Plan) -> bool:
 
 def _length(loop: Loop) -> Expr:
     """The positions of a nest of reductions."""
-    extents = [loop.stop]
-    while len(loop.body) == 1 and isinstance(inner := loop.body[0], Loop):
-        loop = inner
-        extents.append(loop.stop)
-    return product(tuple(extents))
+    return product(tuple(x.stop for x in perfect((loop,))[0]))
 
 
 def _shared_rows(plan: Plan, form: roles.Shape) -> bool:
@@ -126,7 +122,7 @@ def _from_memory(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
     condition = simplify(large(plan.facts, buffer, ahead.least), plan.facts.known)
     if condition is FALSE or not condition.names <= plan.facts.sizes.keys():
         return []
-    part = Plan(plan.kernel, plan.facts, plan.target, plan.options)
+    part = plan.another()
     vectors_inside(part, side_by_side=cost.ACCUMULATORS // 2)
     if not several_rows(part, ahead.rows, cost.rows_ahead(plan.target)):
         return []

@@ -30,13 +30,8 @@ SHARED = ("parallel", "reduce")
 def grid(plan: Plan) -> None:
     form = roles.shape(plan.kernel)
     if not form.chain:
-        part = _again(plan)
-        try:
-            _one_block(part)
-        except StepError as e:
-            plan.note(f"no parallel axis on the outside: one thread, for {e}")
-        else:
-            plan.kernel = part.kernel
+        with plan.attempt("no parallel axis on the outside: one thread"):
+            _one_block(plan)
             plan.note("no parallel axis on the outside: one block")
         return
     if _first(plan, [gpu_cascade.cascade]):
@@ -56,17 +51,13 @@ def grid(plan: Plan) -> None:
 def _first(plan: Plan, attempts: Sequence[Callable[[Plan], Parts]]) -> bool:
     """The first of some plans that can be carried out."""
     for attempt in attempts:
-        part = _again(plan)
-        try:
+        part = plan.another()
+        with plan.attempt(f"not {attempt.__name__.strip('_')}"):
             parts = attempt(part)
             if not parts:
                 continue
             _choose(part, parts)
-        except StepError as e:
-            plan.note(f"not {attempt.__name__.strip('_')}: {e}")
-        else:
-            plan.kernel = part.kernel
-            plan.note(*part.notes)
+            plan.take(part)
             return True
     return False
 
@@ -81,10 +72,6 @@ def _one_block(plan: Plan) -> None:
     plan.do("cooperate", axis, plan.target.max_threads)
 
 
-def _again(plan: Plan) -> Plan:
-    return Plan(plan.kernel, plan.facts, plan.target, plan.options, elsewhere=plan.elsewhere)
-
-
 Parts = Sequence[tuple[Expr | None, Callable[[Plan], None]]]  # the condition on the sizes for each schedule but the last
 
 
@@ -95,7 +82,7 @@ def _choose(plan: Plan, parts: Parts) -> None:
         asked = None if condition is None else simplify(condition, plan.facts.known)
         if asked is FALSE:
             continue
-        part = _again(plan)
+        part = plan.another()
         schedule(part)
         made.append((None if asked is TRUE else asked, part))
         if asked is TRUE:
@@ -130,14 +117,10 @@ def _tiles(plan: Plan) -> Parts:
 def _tile(plan: Plan, found: roles.Contraction, side: int, halves: int) -> None:
     """By tensor cores where the target's do what is done here."""
     if gpu_matrix.fits(plan, found):
-        part = _again(plan)
-        try:
+        part = plan.another()
+        with plan.attempt("not by tensor cores"):
             gpu_matrix.tile(part, found, side)
-        except StepError as e:
-            plan.note(f"not by tensor cores: {e}")
-        else:
-            plan.kernel = part.kernel
-            plan.note(*part.notes)
+            plan.take(part)
             return
     gpu_tiles.tile(plan, found, side, halves)
 
@@ -163,18 +146,16 @@ def _turned(plan: Plan) -> Parts:
         return []
 
     def schedule(part: Plan) -> None:
-        order = (*(a for a in form.axes if a not in (row, column)), row, column)
-        if order != form.axes:
-            part.do("reorder", *order)
+        outer = part.ordered(row, column)
         tiles: list[str] = []
         for axis in (row, column):
             before = part.kernel
             part.do("split", axis, cost.TURN_SIDE, tail="pad")
             tiles += part.added(before)
-        part.do("reorder", *order[:-2], tiles[0], tiles[2], tiles[1], tiles[3])
+        part.do("reorder", *outer, tiles[0], tiles[2], tiles[1], tiles[3])
         for b in across:
             part.do("stage", b, tiles[3], tiles[1], at=tiles[2], space="shared", spare=1)
-        block = part.collapsed([*order[:-2], tiles[0], tiles[2]])
+        block = part.collapsed([*outer, tiles[0], tiles[2]])
         part.do("bind", block, "block.x")
         part.do("cooperate", block, cost.THREADS)
         for s in all_loops(part.kernel):
@@ -194,16 +175,13 @@ def _cells(plan: Plan) -> Parts:
 def _each_cell(plan: Plan) -> None:
     found = roles.contraction(plan.kernel, plan.facts)
     assert found is not None
-    form = roles.shape(plan.kernel)
     row, column = found.rows[-1], found.column
-    order = (*(a for a in form.axes if a not in (row, column)), row, column)
-    if order != form.axes:
-        plan.do("reorder", *order)
+    others = plan.ordered(row, column)
     plan.do("tile", row, column, cost.TILE, cost.TILE)
     plan.do("bind", f"{row}.1", "thread.y")
     plan.do("bind", f"{column}.1", "thread.x")
     plan.note(f"reuse along `{row}` and `{column}`: blocks of {cost.TILE}×{cost.TILE} threads")
-    outer = (*order[:-2], f"{row}.0", f"{column}.0")
+    outer = (*others, f"{row}.0", f"{column}.0")
     plan.do("bind", _one(plan, outer), "block.x")
 
 

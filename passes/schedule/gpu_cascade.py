@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ...ir.expr import Expr
 from ...ir.instructions import ROUGH_EXP
-from ...ir.kernel import Alloc, Kernel, Loop, statements
+from ...ir.kernel import Alloc, Kernel, Loop, perfect, statements
 from . import gpu_matrix, gpu_tiles, roles
 from .cascades import Cascade, contraction_of, distribute, shared
 from .cooperation import TooMuch
@@ -117,10 +117,7 @@ def _rows(plan: Plan, cells: Cells, shallow: int) -> None:
     if found is None:
         raise StepError("a portion of the sums is no contraction")
     along, nests, rows = found
-    form = roles.shape(plan.kernel)
-    batch = tuple(a for a in form.axes if a not in rows)
-    if form.axes != (*batch, *rows):
-        plan.do("reorder", *batch, *rows)
+    batch = plan.ordered(*rows)
     row = plan.collapsed(rows)
     before = plan.kernel
     plan.do("split", row, SIDE, tail="pad")
@@ -257,8 +254,4 @@ def _apart(axes: Sequence[str], digits: Sequence[Digit]) -> tuple[list[str], lis
 
 def _nest(loop: Loop) -> list[str]:
     """Parallel loops, each of which holds the next alone."""
-    found = [loop.axis]
-    while len(loop.body) == 1 and isinstance(inner := loop.body[0], Loop) and inner.kind == "parallel":
-        loop = inner
-        found.append(loop.axis)
-    return found
+    return [loop.axis, *(x.axis for x in perfect(loop.body, lambda x: x.kind == "parallel")[0])]

@@ -40,10 +40,7 @@ def fits(plan: Plan, found: roles.Contraction) -> bool:
 def tile(plan: Plan, found: roles.Contraction, side: int) -> None:
     """`side`: of a tile.  StepError where the kernel is no such contraction."""
     row, column = found.rows[-1], found.column
-    form = roles.shape(plan.kernel)
-    if form.axes[-2:] != (row, column):
-        plan.do("reorder", *(a for a in form.axes if a not in (row, column)), row, column)
-    outer = roles.shape(plan.kernel).axes[:-2]
+    outer = plan.ordered(row, column)
     depth = plan.collapsed(found.reduced)
     along = {b: gpu_tiles.runs_along(plan, b, depth) for b in (*found.row_operands, *found.column_operands)}
     blocks, cut = [], list[tuple[str, str, str, str]]()

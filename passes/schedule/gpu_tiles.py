@@ -37,10 +37,7 @@ UNROLLED = 16  # most iterations of a loop over what is in registers
 def tile(plan: Plan, found: roles.Contraction, side: int, halves: int) -> None:
     """`side`: of a tile; `halves`: how many times four neighbours along each axis a thread computes.  StepError where the kernel is no such contraction."""
     row, column = found.rows[-1], found.column
-    form = roles.shape(plan.kernel)
-    if form.axes[-2:] != (row, column):
-        plan.do("reorder", *(a for a in form.axes if a not in (row, column)), row, column)
-    outer = roles.shape(plan.kernel).axes[:-2]
+    outer = plan.ordered(row, column)
     depth = plan.collapsed(found.reduced)
     along = {b: runs_along(plan, b, depth) for b in (*found.row_operands, *found.column_operands)}
     rows, columns = (_cut(plan, axis, side, halves) for axis in (row, column))

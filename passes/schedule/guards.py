@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ...ir import polynomial as pl
 from ...ir.bounds import Known
+from ...ir.conditions import conjuncts
 from ...ir.dtypes import INDEX, bf16, f16, f32
 from ...ir.expr import DIVIDES, FALSE, ONE, TRUE, ZERO, Expr, both, call, const, floordiv, maximum, minimum, var, where
 from ...ir.kernel import (
@@ -21,6 +22,8 @@ from ...ir.kernel import (
     expressions,
     map_block,
     map_expressions,
+    nested,
+    perfect,
     statements,
     with_body,
     written,
@@ -28,26 +31,8 @@ from ...ir.kernel import (
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, rewrite, substitute
-from .affine import at_least, constant_extent, extreme, minus
-from .affine import inside as within
-from .tree import (
-    Facts,
-    StepError,
-    around,
-    at_most,
-    conjuncts,
-    copy,
-    find,
-    fresh,
-    less,
-    loads_in,
-    names_taken,
-    nest,
-    rename,
-    replace_loop,
-    simple,
-    unless,
-)
+from .affine import at_least, constant_extent, extreme, inside as within, minus
+from .tree import Facts, StepError, around, copy, find, fresh, loads_in, names_taken, nest, rename, replace_loop, simple, unless
 
 
 def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Expr], bool]) -> Block:
@@ -237,7 +222,7 @@ def _guards(n: Expr, axes: set[str]) -> list[tuple[Expr, Expr]]:
         return [(n, TRUE)]
     if n.op == "min" and n.dtype is INDEX:
         a, b = n.args
-        return [(less(e, end + 1), e) for e, end in ((a, b), (b, a)) if e.names & axes and not end.names & axes]
+        return [(e.lt(end + 1), e) for e, end in ((a, b), (b, a)) if e.names & axes and not end.names & axes]
     return []
 
 
@@ -259,7 +244,7 @@ def _holds_everywhere(guard: Expr, last_value: dict[str, int], inner: set[str], 
             left[()] += factor
         else:
             (left if factor > 0 else right)[monomial] = abs(factor)
-    return at_most(pl.expr(left), pl.expr(right)) if mentioned else None
+    return pl.expr(left).le(pl.expr(right)) if mentioned else None
 
 
 def peel(kernel: Kernel, facts: Facts, axis: str, *, clamps: int = 0, fixed: int = 0) -> Kernel:
@@ -361,9 +346,7 @@ def _bound_loops(block: Block, depth: int) -> Block:
             loops[k] = replace(loops[k], stop=minimum(loops[k].stop, stop))
     rest = both(*left)
     body = body if rest is None else (If(rest, body),)
-    for loop in reversed(loops):
-        body = (with_body(loop, body),)
-    return body
+    return nested(loops, body)
 
 
 def _as_bound(guard: Expr, axes: list[str]) -> tuple[int, Expr] | None:
@@ -390,28 +373,19 @@ def unswitch(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
 
     `axis` is the outermost of a perfect nest whose innermost body is that one `if`; c mentions none of the axes and nothing that A or B writes.
     """
-    loops = [find(kernel, axis)]
-    while len(loops[-1].body) == 1 and isinstance(loops[-1].body[0], Loop):
-        loops.append(loops[-1].body[0])
-    body = loops[-1].body
+    loops, body = perfect((find(kernel, axis),))
     if len(body) != 1 or not isinstance(body[0], If):
         raise StepError(f"the nest of `{axis}` does not hold exactly one `if`")
     choice = body[0]
     if choice.condition.names & {loop.axis for loop in loops}:
         raise StepError(f"the condition depends on the loops that it should leave: {choice.condition}")
-    changed = written(loops[-1].body)
+    changed = written(body)
     if any(n.attr in changed for n in loads_in(choice.condition)):
         raise StepError("the condition reads what the loop writes")
 
     taken = names_taken(kernel)
-
-    def around(inner: Block) -> Block:
-        for loop in reversed(loops):
-            inner = (with_body(loop, inner),)
-        return inner
-
-    orelse = rename(around(choice.orelse), {x.axis: fresh(x.axis, taken) for x in loops}) if choice.orelse else ()
-    return replace_loop(kernel, axis, lambda loop: (If(choice.condition, around(choice.body), orelse),))
+    orelse = rename(nested(loops, choice.orelse), {x.axis: fresh(x.axis, taken) for x in loops}) if choice.orelse else ()
+    return replace_loop(kernel, axis, lambda loop: (If(choice.condition, nested(loops, choice.body), orelse),))
 
 
 def _or_zero(e: Expr) -> bool:

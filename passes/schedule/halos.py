@@ -10,7 +10,6 @@ from . import cost
 from .plan import Plan
 from .roles import Reduction, Sliding
 from .tiles import consecutive
-from .tree import StepError
 
 
 def step(found: Reduction, slides: Sliding) -> int:
@@ -173,8 +172,7 @@ def turned(plan: Plan, copying: Sequence[str], lanes: int) -> None:
     across = next((a for a in reversed(others) if consecutive(plan, copy, a)), "")
     if not across or not 4 <= lanes <= cost.TURNED:
         return
-    saved = plan.kernel
-    try:
+    with plan.attempt(f"`{copy}` is not turned over in registers"):
         alone = across == others[-1]
         plan.do("split", across, lanes, tail="cut" if alone else "pad")
         plan.do("split", row, lanes, tail="perfect")
@@ -185,6 +183,3 @@ def turned(plan: Plan, copying: Sequence[str], lanes: int) -> None:
             plan.do("interior", f"{across}.1")
         plan.do("unroll", f"{across}.1")
         plan.do("vectorize", f"{row}.1")
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"`{copy}` is not turned over in registers: {e}")

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from ...ir.bounds import Known
 from ...ir.expr import ONE, TRUE, ZERO, Expr, const, floordiv, var
-from ...ir.kernel import Block, Buffer, If, Kernel, Loop, Prefetch, Stmt, Store, expressions, statements, with_body
+from ...ir.kernel import Block, Buffer, If, Kernel, Loop, Prefetch, Stmt, Store, expressions, nested, perfect, statements, with_body
 from ...ir.record import replace
+from ...ir.renaming import defined
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import substitute
 from .affine import constant_extent, minus, same_position, stride
-from .tree import StepError, bound_names, copy, fresh, loads_in, names_taken, replace_loop
+from .tree import StepError, copy, fresh, loads_in, names_taken, replace_loop
 
 ASKED_AMONG = 16  # vectors of an iteration, beside which a condition that holds for all iterations costs nothing
 
@@ -29,7 +30,7 @@ def unhinted(loop: Loop) -> Loop:
 
 def asking(kernel: Kernel, axis: str, hints: Block, condition: Expr) -> Kernel:
     """The loop with hints before its body.  Under a condition on the sizes a short body stands twice: asked in each iteration, that would cost more than the hints."""
-    taken = names_taken(kernel) | set(bound_names(hints))
+    taken = names_taken(kernel) | set(defined(hints))
 
     def both_ways(x: Loop) -> Block:
         with_hints = with_body(x, (*hints, *x.body))
@@ -92,19 +93,13 @@ def _lines(loop: Loop, nest: Sequence[Loop], held: Buffer, read: Expr, ahead: Ex
             at[var(x.axis)] = var(lines[-1].axis)
     if line == LINE // held.dtype.bytes:
         raise StepError(f"prefetch: `{loop.axis}` reads no consecutive elements of `{held.name}`")
-    hints: Block = (Prefetch(held.name, tuple(substitute(e, at) for e in read.args), ahead, cache),)
-    for x in reversed(lines):
-        hints = (with_body(x, hints),)
-    return in_order(hints, loop, held, known)
+    hints = (Prefetch(held.name, tuple(substitute(e, at) for e in read.args), ahead, cache),)
+    return in_order(nested(lines, hints), loop, held, known)
 
 
 def in_order(hints: Block, loop: Loop, held: Buffer, known: Known) -> Block:
     """Such hints in the order of addresses, where the loop reads rows that lie one behind the other, those of the unrolled loops around the hints, from their begins to their ends."""
-    nest: list[Loop] = []
-    block = hints
-    while len(block) == 1 and isinstance(block[0], Loop):
-        nest.append(block[0])
-        block = block[0].body
+    nest, block = perfect(hints)
     asked = [h for h in block if isinstance(h, Prefetch)]
     address, line = held.address(asked[0].index), LINE // held.dtype.bytes
     step = stride(address, loop.axis) or 0
@@ -123,6 +118,4 @@ def in_order(hints: Block, loop: Loop, held: Buffer, known: Known) -> Block:
     turn = floordiv(var(loop.axis), const(piece // step)) * count + turn
     begin = {var(x.axis): ZERO for x in (loop, *nest)}
     hints = tuple(replace(h, index=tuple(substitute(e, begin) for e in h.index), ahead=h.ahead + turn * piece) for h in asked)
-    for x in reversed(nest):
-        hints = (with_body(x, hints),)
-    return hints
+    return nested(nest, hints)

@@ -9,7 +9,7 @@ from ...ir.simplify import simplify
 from ...ir.walks import substitute
 from .affine import constant_extent, extent
 from .loops import at, parts_of, plain, split
-from .tree import Facts, StepError, around, find, fresh, index, less, local_buffers, names_taken, of_kind, replace_in, replace_loop
+from .tree import Facts, StepError, around, find, fresh, index, local_buffers, names_taken, of_kind, replace_in, replace_loop
 
 
 def unroll(kernel: Kernel, facts: Facts, axis: str, factor: int = 0) -> Kernel:
@@ -178,7 +178,7 @@ def bind(kernel: Kernel, facts: Facts, axis: str, place: str) -> Kernel:
     if place.startswith("thread"):
         if length.op == "min" and any(a.is_const for a in length.args):
             k = 0 if length.args[0].is_const else 1
-            body = (If(less(index(loop), length.args[1 - k]), body),)
+            body = (If(index(loop).lt(length.args[1 - k]), body),)
             length = length.args[k]
         if not length.is_const:
             raise StepError(f"bind: `{axis}` has no constant extent; split it first")

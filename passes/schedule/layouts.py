@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from math import prod
 
 from ...ir.expr import ZERO, Expr, const, floordiv, load, mod, var
-from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, with_body, written
+from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Stmt, Store, expressions, identity_of, map_block, statements, with_body, written
 from ...ir.places import path_of
 from ...ir.record import replace
+from ...ir.renaming import at_places
 from ...ir.simplify import simplify
-from ...ir.walks import rewrite, substitute
+from ...ir.walks import substitute
 from .affine import constant_extent, inside, stride
-from .reductions import identity
 from .tree import Facts, StepError, all_loops, fresh, loads_in, local_buffers, names_taken, nest, reads, rename, replace_at, replace_loop, touched
 
 
@@ -43,16 +43,8 @@ def divide(kernel: Kernel, facts: Facts, buffer: str, place: int, *extents: int)
             found.append(simplify(mod(digit, const(n)) if k else digit, known))
         return (*index[:place], *found, *index[place + 1 :])
 
-    def rule(n: Expr) -> Expr | None:
-        return load(buffer, n.dtype, *digits(n.args)) if n.op == "load" and n.attr == buffer else None
-
-    def statement(s: Stmt) -> Block | None:
-        if s is alloc:
-            return (Alloc(new),)
-        return (replace(s, index=digits(s.index)),) if isinstance(s, Store) and s.buffer == buffer else None
-
-    body = map_block(kernel.body, statement)
-    return kernel.with_body(map_expressions(body, lambda e: rewrite(e, rule) if buffer in e.buffers else e))
+    body = at_places(kernel.body, {buffer}, lambda _, index: digits(index))
+    return kernel.with_body(map_block(body, lambda s: (Alloc(new),) if s is alloc else None))
 
 
 def gaps(kernel: Kernel, facts: Facts, buffer: str, spare: int) -> Kernel:
@@ -110,7 +102,7 @@ def partials(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
     parts, own = fresh(f"{store.buffer}.parts", taken), fresh(f"{store.buffer}.own", taken)
     body: Block = (
         Alloc(Buffer(own, dtype, (), "register")),
-        Store(own, (), identity(combiner, dtype)),
+        Store(own, (), identity_of(combiner, dtype)),
         *rename(inner, {store.buffer: own}),
         Store(parts, tuple(var(s.axis) for s in loops), load(own, dtype)),
     )
@@ -149,7 +141,7 @@ def onto(kernel: Kernel, facts: Facts, buffer: str) -> Kernel:
     using = [k for k, s in enumerate(block) if s is not alloc and buffer in touched((s,))]
     first, last = (block[using[0]], block[using[-1]]) if using else (alloc, alloc)
     start, end = _alone(first), _alone(last)
-    if start is None or start.buffer != buffer or start.combiner or start.value is not identity("add", alloc.buffer.dtype):
+    if start is None or start.buffer != buffer or start.combiner or start.value is not identity_of("add", alloc.buffer.dtype):
         raise StepError(f"onto: `{buffer}` does not begin as zeros in a nest of its own")
     sums = [s for k in using[1:-1] for s in statements((block[k],)) if isinstance(s, Store) and s.buffer == buffer]
     if any(s.combiner != "add" for s in sums) or any(n.attr == buffer for k in using[1:-1] for n in reads((block[k],))):

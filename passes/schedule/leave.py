@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir.expr import ZERO, Expr, load, var
-from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, statements
+from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, perfect, statements
 from ...ir.places import inner, path_of
 from ...ir.record import replace
 from ...ir.walks import rewrite, substitute
@@ -72,11 +72,7 @@ def _copy(kernel: Kernel, buffer: str) -> tuple[Block, tuple[Loop, ...], Store]:
     outer = path_of(kernel, buffer)[-2:-1]
     home = inner(outer[0]) if outer else kernel.body
     users = [t for t in home if buffer in touched((t,)) and not isinstance(t, Alloc)]
-    loops: list[Loop] = []
-    block: Block = tuple(users[-1:])
-    while len(block) == 1 and isinstance(block[0], Loop):
-        loops.append(block[0])
-        block = block[0].body
+    loops, block = perfect(tuple(users[-1:]))
     s = block[0] if len(block) == 1 else None
     if not loops or not isinstance(s, Store) or s.buffer == buffer:
         raise StepError(f"leave: sums `{buffer}` are not copied")

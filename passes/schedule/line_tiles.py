@@ -9,7 +9,7 @@ from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import postorder, substitute
 from .affine import inside, minus, of_any_rest, stride
-from .tree import Facts, StepError, all_loops, around, at_most, copy, find, fresh, names_taken, replace_in, replace_loop
+from .tree import Facts, StepError, all_loops, around, copy, find, fresh, names_taken, replace_in, replace_loop
 
 
 def line_tiles(kernel: Kernel, facts: Facts, axis: str, factor: int, buffer: str) -> Kernel:
@@ -79,7 +79,7 @@ def even(kernel: Kernel, facts: Facts, axis: str, row: str) -> Kernel:
     if found is None or rows.step is not ONE:
         raise StepError(f"even: nothing says that all rows of `{row}` could be of one length")
     start, stop = found
-    asked = [at_most(of_any_rest(a, inner, facts.known, largest=True), b) for a, all_ in ((start, starts), (stop, stops)) for b in all_ if b is not a]
+    asked = [of_any_rest(a, inner, facts.known, largest=True).le(b) for a, all_ in ((start, starts), (stop, stops)) for b in all_ if b is not a]
     condition = simplify(both(*asked) or TRUE, facts.known)
     if condition.names & inner:
         raise StepError(f"even: how long `{row}` is changes inside `{axis}`")

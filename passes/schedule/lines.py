@@ -7,7 +7,7 @@ from ...ir.kernel import Alloc, Loop, Store, expressions, statements
 from ...ir.simplify import prove
 from . import cost
 from .plan import Plan
-from .tree import less, reads
+from .tree import reads
 
 
 def aligned(plan: Plan, axis: str) -> str | None:
@@ -26,7 +26,7 @@ def aligned(plan: Plan, axis: str) -> str | None:
     if chooses(plan.loop(axis)):
         return None
     held = plan.facts.buffers[stored[0]]
-    if prove(less(held.elements * held.dtype.bytes, least), plan.facts.known):  # it is never streamed
+    if prove((held.elements * held.dtype.bytes).lt(least), plan.facts.known):  # it is never streamed
         return None
     saved = plan.kernel
     if plan.tried("align", axis, stored[0], least=least):

@@ -11,7 +11,7 @@ from typing import Final
 from ...ir.bounds import Range
 from ...ir.dtypes import INDEX
 from ...ir.expr import ENDS, ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var, where
-from ...ir.kernel import Block, If, Kernel, Let, Loop, Stmt, Store, map_expressions, with_body
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Stmt, Store, identity_of, map_expressions, nested, with_body
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.verify.body import Body
@@ -20,8 +20,7 @@ from ...ir.walks import substitute, substitution
 from .affine import at_least, bounded, extent, extreme, inside, is_multiple, minus
 from .filled import stays_filled
 from .guards import clamp_block, pad_block
-from .reductions import identity
-from .tree import Facts, StepError, around, copy, find, fresh, less, names_taken, nest, replace_loop
+from .tree import Facts, StepError, around, copy, find, fresh, names_taken, nest, replace_loop
 
 TAILS: Final = ("guard", "cut", "pad", "clamp", "perfect")
 _PLAIN: Final = ("serial", "parallel", "reduce")
@@ -101,16 +100,16 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         elif loop.kind == "reduce" and tail == "pad":
             body = _neutral(loop)
         elif loop.kind == "serial" and tail == "pad":
-            body = (If(less(var(axis), loop.stop), body),)
+            body = (If(var(axis).lt(loop.stop), body),)
         elif loop.kind != "parallel":
             raise StepError(
                 f"split: only parallel axes can be padded or clamped, and reductions padded, `{axis}` is {loop.kind}; use tail=guard or cut"
             )
         elif tail == "pad":
-            body = pad_block(body, less(var(axis), loop.stop), axis, stays_filled(kernel, facts, loop, factor))
+            body = pad_block(body, var(axis).lt(loop.stop), axis, stays_filled(kernel, facts, loop, factor))
         else:
             at_last = _moved((loop, minimum(var(axis), loop.stop - 1)))
-            body = clamp_block(body, less(var(axis), loop.stop), lambda b: map_expressions(b, at_last))
+            body = clamp_block(body, var(axis).lt(loop.stop), lambda b: map_expressions(b, at_last))
     main = Loop(inner, ZERO, inner_stop, at(body, (loop, value)), loop.kind, span=loop.span)
     result: Block = (Loop(outer, ZERO, trips, (main,), loop.kind, span=loop.span),)
     if tail == "cut" and not exact:
@@ -196,7 +195,7 @@ def share(kernel: Kernel, facts: Facts, axis: str, most: int, multiple: int = 1,
 
 def _neutral(loop: Loop) -> Block:
     """The body of a reduction as it may run beyond its end."""
-    inside = less(var(loop.axis), loop.stop)
+    inside = var(loop.axis).lt(loop.stop)
     result: list[Stmt] = []
     for s in loop.body:
         own = isinstance(s, Store) and loop.axis in {n for e in s.index for n in e.names}
@@ -205,7 +204,7 @@ def _neutral(loop: Loop) -> Block:
         elif isinstance(s, Store) and own and not s.combiner:
             result.append(If(inside, (s,)))
         elif isinstance(s, Store) and s.combiner and not own:
-            result.append(replace(s, value=where(inside, s.value, identity(s.combiner, s.value.dtype))))
+            result.append(replace(s, value=where(inside, s.value, identity_of(s.combiner, s.value.dtype))))
         else:
             raise StepError(
                 f"split: beyond its end `{loop.axis}` would do more than accumulate and store at its own positions; use tail=guard or cut"
@@ -252,8 +251,7 @@ def reorder(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
             body = _stretched_inside(body, left)
         elif bad:
             raise StepError(f"reorder: the bounds of `{axis}` depend on {', '.join(sorted(bad))}")
-    for axis in reversed(axes):
-        body = (with_body(loops[axis], body),)
+    body = nested([loops[axis] for axis in axes], body)
     result = replace_loop(kernel, top, lambda _: body)
     outwards = [
         axis for place, axis in enumerate(axes) if any(loops[o].kind == "serial" and order.index(o) < order.index(axis) for o in axes[place + 1 :])

@@ -13,8 +13,7 @@ a sixth of the speed at which a core reads its own (12 GB/s of 70 on Golden Cove
 
 from __future__ import annotations
 
-from ...ir.expr import Expr, call, const
-from . import roles
+from ...ir.expr import Expr, const
 from .cost import OWN_ROWS, Blocking
 from .direct import tried_where
 from .plan import Plan
@@ -26,17 +25,14 @@ def own_panels(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     """Schedule such a contraction: the condition on the sizes; None (and an unchanged plan) where it never holds or a step refuses."""
     if len(found.rows) != 1 or len(found.reduced) != 1:
         return None
-    condition = call("less_equal", plan.loop(found.rows[0]).stop, const(OWN_ROWS))
+    condition = plan.loop(found.rows[0]).stop.le(const(OWN_ROWS))
     reason = "not many rows: each thread packs the panels of columns that it uses"
     return tried_where(plan, condition, reason, lambda: _schedule(plan, found, block))
 
 
 def _schedule(plan: Plan, found: Contraction, block: Blocking) -> None:
     (row,), column, (depth,) = found.rows, found.column, found.reduced
-    order = (*found.batch, column, row)
-    if roles.shape(plan.kernel).axes != order:
-        plan.do("reorder", *order)
-    batch = plan.collapsed(found.batch)
+    batch = plan.collapsed(plan.ordered(column, row))
     length, height = plan.extent(depth), plan.extent(row)
     outer, blocks, at = (batch,) if batch else (), (), f"{column}.0"
     if length is None or length > block.depth:
@@ -52,16 +48,7 @@ def _schedule(plan: Plan, found: Contraction, block: Blocking) -> None:
     plan.do("reorder", f"{column}.0", *blocks, f"{row}.0", f"{row}.1", f"{column}.1")
     tile = RegisterTile(plan, found.accumulator.name, row, column, depth)
     tile.accumulate()
-    for buffer in found.column_operands:
-        before = plan.kernel
-        _, c = tile.compute()
-        if not tile.reads(buffer, c):  # it was packed with what it is multiplied by or added to
-            continue
-        plan.do("stage", buffer, depth, c, at=at)
-        packed = plan.newest(before)
-        *_, deep, inner = plan.copying(packed, before)
-        if not turned(plan, packed, before):
-            tile.in_vectors(packed, deep, inner)
+    tile.stage_own_columns(found.column_operands, at)
     for buffer in found.row_operands:
         before = plan.kernel
         r, _ = tile.compute()

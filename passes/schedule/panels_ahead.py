@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ir.bounds import Known
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, mod, product, var
-from ...ir.kernel import Block, Kernel, Let, Loop, Prefetch, expressions, statements, with_body
+from ...ir.kernel import Block, Kernel, Let, Loop, Prefetch, expressions, nested, statements, with_body
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE
@@ -161,9 +161,7 @@ def prefetch_rows(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: s
     at |= {var(x.axis): var(c.axis) for x, c in zip(rows, copies, strict=True)}
     hints: Block = (Prefetch(buffer, tuple(substitute(e, at) for e in read.args), ZERO),)
     hints = (Loop(along, ZERO, ceildiv(loop.stop, line), hints, "serial"),)
-    for c in reversed(copies):
-        hints = (with_body(c, hints),)
-    return replace_loop(kernel, tile, lambda x: (with_body(x, (*hints, *x.body)),))
+    return replace_loop(kernel, tile, lambda x: (with_body(x, (*nested(copies, hints), *x.body)),))
 
 
 def _straight(names: list[str], tile: str, read: frozenset[str]) -> bool:

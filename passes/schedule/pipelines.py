@@ -21,7 +21,6 @@ from ...ir.kernel import (
     Stmt,
     Store,
     expressions,
-    map_block,
     map_expressions,
     statements,
     substitute_block,
@@ -29,10 +28,11 @@ from ...ir.kernel import (
 )
 from ...ir.record import changing, replace
 from ...ir.simplify import prove_le
-from ...ir.walks import postorder, rewrite, substitute
+from ...ir.walks import postorder, substitute
 from .affine import constant_extent, inside, stride
+from .distribute import prefixed
 from .lines import performed
-from .tree import Facts, StepError, around, at_most, copy, fresh, less, loads_in, names_taken, reads, rename, replace_at, touched
+from .tree import Facts, StepError, around, copy, fresh, loads_in, names_taken, reads, rename, replace_at, touched
 
 
 def pipeline(kernel: Kernel, facts: Facts, row: str, *axes: str) -> Kernel:
@@ -234,15 +234,8 @@ class _Pipeline:
         count = last - first + 1
         self.before.append(Alloc(replace(buffer, shape=(const(count), *buffer.shape))))
         which = mod(var(self.loop.axis), const(count))
-
-        def rule(n: Expr) -> Expr | None:
-            return load(n.attr, n.dtype, which, *n.args) if n.op == "load" and n.attr == buffer.name else None
-
-        def own(s: Stmt) -> Block | None:
-            return (replace(s, index=(which, *s.index)),) if isinstance(s, Store) and s.buffer == buffer.name else None
-
         for p in self.passes[first : last + 1]:
-            p.change(lambda b: map_block(map_expressions(b, lambda e: rewrite(e, rule)), own))
+            p.change(lambda b: prefixed(b, buffer.name, (which,)))
 
     def follows(self, name: str, writer: _Pass, reader: _Pass) -> bool:
         """Whether the reader of a row is never behind the writer of the next: each position has been read when the other comes there."""
@@ -286,8 +279,8 @@ class _Pipeline:
     def active(self, k: int) -> Expr:
         """Whether a pass has a row."""
         here = var(self.loop.axis)
-        begun = None if k == 0 else at_most(self.loop.start + k, here)
-        left = None if k + 1 == len(self.passes) else less(here, self.loop.stop + k)
+        begun = None if k == 0 else (self.loop.start + k).le(here)
+        left = None if k + 1 == len(self.passes) else here.lt(self.loop.stop + k)
         return both(begun, left) or TRUE
 
     def guarded(self, block: Sequence[Stmt], k: int) -> Block:

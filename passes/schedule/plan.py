@@ -17,6 +17,24 @@ from .script import taken
 from .tree import Facts, StepError, added, find, storing
 
 
+class Attempt:
+    """Several steps of which all are taken or none: where one is refused, the kernel is as it was, and a note says why."""
+
+    def __init__(self, plan: Plan, otherwise: str) -> None:
+        self.plan, self.saved, self.otherwise, self.refused = plan, plan.kernel, otherwise, False
+
+    def __enter__(self) -> Attempt:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, where: object) -> bool:
+        if not isinstance(error, StepError):
+            return False
+        self.plan.kernel, self.refused = self.saved, True
+        if self.otherwise:
+            self.plan.note(f"{self.otherwise}: {error}")
+        return True
+
+
 @changing
 class Plan:
     kernel: Kernel
@@ -45,6 +63,29 @@ class Plan:
             return str(e)
         return ""
 
+    def attempt(self, otherwise: str = "") -> Attempt:
+        """Around steps of which all are taken or none; `otherwise` is what a note says of the kernel without them."""
+        return Attempt(self, otherwise)
+
+    def another(self, assumed: Expr | None = None) -> Plan:
+        """A plan for the same kernel, of which nobody sees the steps unless its kernel is taken; for sizes of which this is `assumed`."""
+        return Plan(
+            self.kernel, self.facts if assumed is None else replace(self.facts, assumed=assumed), self.target, self.options, elsewhere=self.elsewhere
+        )
+
+    def take(self, part: Plan) -> None:
+        """The kernel of another plan, and its notes."""
+        self.kernel = part.kernel
+        self.note(*part.notes)
+
+    def ordered(self, *inner: str) -> tuple[str, ...]:
+        """These of the loops around the kernel's body inside the others, in this order: the others."""
+        axes = shape(self.kernel).axes
+        outer = tuple(a for a in axes if a not in inner)
+        if (*outer, *inner) != axes:
+            self.do("reorder", *outer, *inner)
+        return outer
+
     def collapsed(self, axes: Sequence[str]) -> str:
         """The axes, nested in this order, made one: its name ("" where there are none)."""
         name = axes[0] if axes else ""
@@ -64,9 +105,6 @@ class Plan:
 
     def note(self, *reasons: str) -> None:
         self.notes += reasons
-
-    def result(self) -> Kernel:
-        return replace(self.kernel, notes=(*self.kernel.notes, *self.notes))
 
     def perfect(self) -> None:
         """The loops around the kernel's body hold one another and nothing else: tiles are made of several."""

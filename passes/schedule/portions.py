@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence, Set
+from collections.abc import Collection, Container, Sequence, Set
 
-from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, load, var
+from ...ir.conditions import conjuncts
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, var
 from ...ir.kernel import Alloc, Block, Check, If, Kernel, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, with_body, written
 from ...ir.places import path_of
 from ...ir.record import replace
+from ...ir.renaming import at_places
 from ...ir.simplify import simplify
-from ...ir.walks import rewrite, substitute
+from ...ir.walks import substitute
 from .affine import inside
-from .tree import Facts, StepError, conjuncts, fresh, less, loads_in, local_buffers, names_taken, reads, replace_loop
+from .tree import Facts, StepError, fresh, loads_in, local_buffers, names_taken, reads, replace_loop
 
 
 def portion(kernel: Kernel, facts: Facts, length: int, *buffers: str) -> Kernel:
@@ -63,7 +65,7 @@ def portion(kernel: Kernel, facts: Facts, length: int, *buffers: str) -> Kernel:
         at = var(s.axis)
         moved = map_expressions(s.body, lambda e, at=at: substitute(e, {at: first + at}))
         bodies[s.axis] = _local(moved, buffers, first + at, at)
-        there[s.axis] = simplify(less(first + at, s.stop), known.with_ranges({s.axis: (ZERO, const(length - 1), 1)}))
+        there[s.axis] = simplify((first + at).lt(s.stop), known.with_ranges({s.axis: (ZERO, const(length - 1), 1)}))
     over = {a for a, b in bodies.items() if there[a] is TRUE or _everywhere(b, facts, own.keys(), buffers, a)}
     while missing := {b for a in bodies.keys() - over for b in written(bodies[a]) & set(buffers)}:  # of these the end is not defined
         fewer = {a for a in over if there[a] is TRUE or missing.isdisjoint(n.attr for n in reads(bodies[a]))}
@@ -79,7 +81,7 @@ def portion(kernel: Kernel, facts: Facts, length: int, *buffers: str) -> Kernel:
             body = () if inside is FALSE else (If(inside, body),)
         return (replace(s, stop=const(length), body=body),)
 
-    body = _once(map_block(row.body, change), axes.keys(), own.keys(), less(var(name), 1))
+    body = _once(map_block(row.body, change), axes.keys(), own.keys(), var(name).lt(1))
     body = tuple(Alloc(replace(s.buffer, shape=(*s.buffer.shape[:-1], const(length)))) if isinstance(s, Alloc) and s in allocs else s for s in body)
     return replace_loop(kernel, row.axis, lambda x: (with_body(x, (Loop(name, ZERO, count, body, "parallel", span=x.span),)),))
 
@@ -90,16 +92,9 @@ def _last(s: Stmt, buffers: Container[str]) -> list[Expr]:
     return [*found, s.index[-1]] if isinstance(s, Store) and s.buffer in buffers else found
 
 
-def _local(block: Block, buffers: Container[str], old: Expr, new: Expr) -> Block:
+def _local(block: Block, buffers: Collection[str], old: Expr, new: Expr) -> Block:
     """The arrays' own position again, where positions have been moved."""
-
-    def rule(n: Expr) -> Expr | None:
-        return load(n.attr, n.dtype, *n.args[:-1], new) if n.op == "load" and n.attr in buffers and n.args[-1] is old else None
-
-    def store(s: Stmt) -> Block | None:
-        return (replace(s, index=(*s.index[:-1], new)),) if isinstance(s, Store) and s.buffer in buffers and s.index[-1] is old else None
-
-    return map_block(map_expressions(block, lambda e: rewrite(e, rule) if e.buffers else e), store)
+    return at_places(block, buffers, lambda _, index: (*index[:-1], new) if index[-1] is old else index)
 
 
 def _everywhere(block: Block, facts: Facts, own: Set[str], portions: Container[str], axis: str) -> bool:
@@ -116,7 +111,7 @@ def _everywhere(block: Block, facts: Facts, own: Set[str], portions: Container[s
             return False
         if e.op == "load" and e.attr not in own:
             ends = zip(e.args, facts.buffers[e.attr].shape, strict=True)
-            if not all(axis not in x.names or less(x, n) in asked or (x.op == "min" and (n - 1) in x.args) for x, n in ends):
+            if not all(axis not in x.names or x.lt(n) in asked or (x.op == "min" and (n - 1) in x.args) for x, n in ends):
                 return False
         if e.op == "where":
             return inside(e.args[0], asked) and inside(e.args[1], asked.union(conjuncts(e.args[0]))) and inside(e.args[2], asked)

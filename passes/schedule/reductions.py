@@ -18,7 +18,9 @@ from ...ir.kernel import (
     Stmt,
     Store,
     expressions,
+    identity_of,
     map_block,
+    nested,
     statements,
     substitute_block,
     with_body,
@@ -29,30 +31,7 @@ from ...ir.primops import COMBINERS
 from ...ir.record import replace
 from ...ir.simplify import prove_equal
 from .affine import at_least, constant_extent, minus, stride, upper
-from .tree import (
-    Facts,
-    StepError,
-    around,
-    find,
-    fresh,
-    less,
-    loads_in,
-    local_buffers,
-    names_taken,
-    reads,
-    replace_at,
-    replace_in,
-    replace_loop,
-    touched,
-)
-
-
-def identity(combiner: str, dtype: DType) -> Expr:
-    """What a reduction over nothing gives."""
-    kind = COMBINERS[combiner].identity
-    if combiner == "and" and dtype.is_integer:
-        return const(dtype.max if dtype.kind == "uint" else -1, dtype)
-    return const({"0": 0, "1": 1, "min": dtype.min, "max": dtype.max}[kind], dtype)
+from .tree import Facts, StepError, around, find, fresh, loads_in, local_buffers, names_taken, reads, replace_at, replace_in, replace_loop, touched
 
 
 def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside: str = "", space: str = "shared") -> Kernel:
@@ -157,9 +136,7 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
         index = tuple(var(x.axis) for x in loops)
         head = (Alloc(Buffer(name, acc.dtype, tuple(_extent_outside(x, loops, facts) for x in loops), space, align=64)),)
         middle = _first_last(axis, name, index, value, start, body, after, acc)
-    nest: Block = (*allocs, *middle)
-    for x in reversed(loops):
-        nest = (with_body(x, nest),)
+    nest = nested(loops, (*allocs, *middle))
     return kernel.with_body(replace_in(kernel.body, loops[0], (*head, replace(block_loop, stop=trips, body=nest, kind="serial"))))
 
 
@@ -249,7 +226,7 @@ def _onto(axis: str, into: str, block_loop: Loop, value: Expr, start: Block, bod
     own = load(into, value.dtype, *s.index)
     if onto.buffers & value.buffers or any(n is not own for n in loads_in(onto) if n.attr == into) or own not in loads_in(onto):
         raise StepError(f"accumulate: the epilogue does not add the sum to what is made of one element of `{into}`")
-    if into in touched((*start, *body)) or not isinstance(begin, Store) or begin.value is not identity(combiner, value.dtype):
+    if into in touched((*start, *body)) or not isinstance(begin, Store) or begin.value is not identity_of(combiner, value.dtype):
         raise StepError(f"accumulate: `{into}` is touched by more than the epilogue, or the sum begins with something")
     if facts.strict and not _in_any_order(block_loop, value.dtype):
         raise StepError("accumulate: to begin the sum with what it is added to changes its order, and --strict forbids it")
@@ -330,7 +307,7 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0, into: str = 
     new_loop = replace(loop, body=map_block(loop.body, each), kind="parallel")
     start, finish = fresh(axis, taken), fresh(axis, taken)
     head = tuple(Alloc(b) for b, _ in lanes.values())
-    from_ = _combined(kernel, find(kernel, into), lanes, var(start)) if into else {b.name: identity(c, b.dtype) for b, c in lanes.values()}
+    from_ = _combined(kernel, find(kernel, into), lanes, var(start)) if into else {b.name: identity_of(c, b.dtype) for b, c in lanes.values()}
     begin = Loop(start, ZERO, loop.stop, tuple(Store(name, (var(start),), value) for name, value in from_.items()), "parallel")
     fold = tuple(Store(name, at, load(b.name, b.dtype, var(finish)), c) for (name, at), (b, c) in lanes.items())
     end = Loop(finish, ZERO, loop.stop, fold, "reduce")
@@ -338,7 +315,7 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0, into: str = 
     new: Block = (*head, begin, *main, end)
     if into:
         return _in_place_of(kernel, find(kernel, into), top, new)
-    return replace_loop(kernel, top.axis, lambda _: (If(less(top.start, top.stop), new),) if skip else new)
+    return replace_loop(kernel, top.axis, lambda _: (If(top.start.lt(top.stop), new),) if skip else new)
 
 
 def _in_place_of(kernel: Kernel, first: Loop, second: Loop, new: Block) -> Kernel:
@@ -431,7 +408,7 @@ def split_reduction(kernel: Kernel, facts: Facts, axis: str, chunks: int, least:
         part, parts = fresh(f"{name}.part", taken), fresh(f"{name}.parts", taken)
         renamed[name] = part
         head.append(Alloc(Buffer(parts, dtype, (const(chunks),), "shared", align=64)))
-        begin += [Alloc(Buffer(part, dtype, (), "register")), Store(part, (), identity(combiner, dtype))]
+        begin += [Alloc(Buffer(part, dtype, (), "register")), Store(part, (), identity_of(combiner, dtype))]
         end.append(Store(parts, (var(outer),), load(part, dtype)))
         fold.append(Store(name, (), load(parts, dtype, var(last_axis)), combiner))
 

@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 from ...ir import polynomial as pl
 from ...ir.bounds import Known, Range
+from ...ir.conditions import conjuncts
 from ...ir.dtypes import bool_
 from ...ir.expr import TRUE, ZERO, Expr, const, floordiv, mod, var
-from ...ir.kernel import Block, Kernel, Loop, Store, expressions, map_expressions, statements, with_body
+from ...ir.kernel import Block, Kernel, Loop, Store, expressions, identity_of, map_expressions, statements, with_body
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
 from .affine import extent, inside, minus
-from .reductions import identity
-from .tree import Facts, StepError, around, conjuncts, find, fresh, names_taken, replace_loop, simple
+from .tree import Facts, StepError, around, find, fresh, names_taken, replace_loop, simple
 
 
 class Comb(NamedTuple):
@@ -66,7 +66,7 @@ def _comb(test: Expr, axis: str) -> Comb | None:
 
 def _is_identity(store: Store, test: Expr) -> bool:
     """Whether a store adds what changes nothing where the test fails."""
-    nothing = identity(store.combiner, store.value.dtype)
+    nothing = identity_of(store.combiner, store.value.dtype)
     stack = [store.value]
     while stack:
         n = stack.pop()

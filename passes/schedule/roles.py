@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...ir.bounds import Known
 from ...ir.dtypes import INDEX, DType
 from ...ir.expr import ONE, ZERO, Expr, both, var
-from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Store, expressions, statements, written
+from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Store, expressions, perfect, statements, written
 from ...ir.polynomial import poly
 from ...ir.simplify import assuming, simplify
 from ...ir.walks import substitute
@@ -32,11 +32,7 @@ class Shape(NamedTuple):
 
 def shape(kernel: Kernel) -> Shape:
     """The chain and the body; lets before the outermost loop do not count."""
-    chain: list[Loop] = []
-    body: Block = tuple(s for s in kernel.body if not isinstance(s, Let))
-    while len(body) == 1 and isinstance(body[0], Loop) and body[0].kind == "parallel" and body[0].step is ONE:
-        chain.append(body[0])
-        body = body[0].body
+    chain, body = perfect(tuple(s for s in kernel.body if not isinstance(s, Let)), lambda x: x.kind == "parallel" and x.step is ONE)
     return Shape(tuple(chain), body)
 
 
@@ -218,14 +214,7 @@ def sliding(found: Reduction) -> Sliding | None:
 
 def _reduction(loop: Loop) -> tuple[list[Loop], Block]:
     """A perfect nest of reduction loops from 0 and its innermost body; no loops where it is none."""
-    loops: list[Loop] = []
-    body: Block = (loop,)
-    while len(body) == 1 and isinstance(body[0], Loop):
-        x = body[0]
-        if x.kind != "reduce" or x.start is not ZERO or x.step is not ONE:
-            return [], ()
-        loops.append(x)
-        body = x.body
+    loops, body = perfect((loop,), lambda x: x.kind == "reduce" and x.start is ZERO and x.step is ONE)
     good = all(isinstance(s, (Store, Let)) for s in body) and sum(isinstance(s, Store) for s in body) == 1
     return (loops, body) if good else ([], ())
 

@@ -41,7 +41,7 @@ FEWER = 4  # rows at a time of what whole vectors leave over
 
 def rows_carried(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
     """The kernel with so many rows at a time, and where that is not always the shortest time, with the condition on the sizes, and as it is for all others; nothing where its rows are others."""
-    part = Plan(plan.kernel, plan.facts, plan.target, plan.options, elsewhere=plan.elsewhere)
+    part = plan.another()
     for s in roles.shape(part.kernel).body:
         if isinstance(s, Loop) and s.step is const(-1):
             part.do("count_up", s.axis)
@@ -49,10 +49,9 @@ def rows_carried(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
     if not form.chain or not _carried(part, form) or by_columns(part) is not None:
         return []
     width = cost.lanes(plan.target, roles.widest(form.body))
-    try:
+    with plan.attempt("rows are worked off one by one") as attempt:
         _several(part, _one_row(part, form), width)
-    except StepError as e:
-        plan.note(f"rows are worked off one by one: {e}")
+    if attempt.refused:
         return []
     stops = [const(width).le(x.stop - x.start) for x in form.body if _waits(x)]
     room = sum(b.elements * b.dtype.bytes * width for b in _arrays(form.body).values())
@@ -64,7 +63,7 @@ def rows_carried(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
     if condition is TRUE:
         return [(None, part.kernel)]
     plan.note(f"rows of fewer than {width} positions wait for little, and of some the second cache holds fewer")
-    rest = Plan(plan.kernel, plan.facts, plan.target, plan.options)
+    rest = plan.another()
     vectors(rest)
     return [(condition, part.kernel), (None, rest.kernel)]
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const, product, var
 from ...ir.kernel import Alloc, Block, If, Kernel, Loop, Store, expressions, statements, written
 from ...ir.primops import OPS
-from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.text.expressions import show_expr
 from ...ir.walks import postorder, substitute
@@ -26,11 +25,10 @@ def in_turn(plan: Plan) -> tuple[Expr | None, Kernel] | None:
     condition = _long(plan)
     if condition is None:
         return None
-    part = Plan(plan.kernel, replace(plan.facts, assumed=condition), plan.target, plan.options)
-    try:
+    part = plan.another(condition)
+    with plan.attempt("passes over a row one after the other") as attempt:
         _side_by_side(part)
-    except StepError as e:
-        plan.note(f"passes over a row one after the other: {e}")
+    if attempt.refused:
         return None
     (row,) = (line.split()[1].removesuffix(".1") for line in part.kernel.schedule if line.startswith("pipeline "))
     plan.note(

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from ...ir.expr import ONE, TRUE, ZERO, Expr, both, const, var
 from ...ir.kernel import Block, If, Kernel, Let, Loop, Store, statements
-from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import substitute
 from . import cost, roles
@@ -35,12 +34,9 @@ def by_length(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
     parts: list[tuple[Expr | None, Kernel]] = []
     condition = _short(plan)
     if condition is not None:
-        part = Plan(plan.kernel, replace(plan.facts, assumed=condition), plan.target, plan.options)
-        try:
+        part = plan.another(condition)
+        with plan.attempt("short rows one by one"):
             _together(part)
-        except StepError as e:
-            plan.note(f"short rows one by one: {e}")
-        else:
             plan.note(*part.notes)
             if condition is TRUE:
                 return [(None, part.kernel)]
@@ -50,7 +46,7 @@ def by_length(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
         return [*parts, (None, turns[1])]
     if turns is not None:
         parts.append(turns)
-    rest = Plan(plan.kernel, plan.facts, plan.target, plan.options, elsewhere=plan.elsewhere)
+    rest = plan.another()
     vectors(rest)
     plan.note(*rest.notes)
     return [*parts, (None, rest.kernel)]

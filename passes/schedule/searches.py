@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ...ir.dtypes import INDEX, i32
-from ...ir.expr import ZERO, Expr, call, cast, ceildiv, const, load, minimum, var, where
+from ...ir.expr import ZERO, Expr, cast, ceildiv, const, load, minimum, var, where
 from ...ir.kernel import Alloc, Buffer, If, Kernel, Let, Loop, Store, identity_of, statements
 from ...ir.record import replace
 from ...ir.walks import substitute
 from .affine import constant_extent, minus
-from .tree import Facts, StepError, around, fresh, less, loads_in, local_buffers, names_taken, replace_loop
+from .tree import Facts, StepError, around, fresh, loads_in, local_buffers, names_taken, replace_loop
 
 
 def search(kernel: Kernel, facts: Facts, axis: str, size: int) -> Kernel:
@@ -62,6 +62,6 @@ def search(kernel: Kernel, facts: Facts, axis: str, size: int) -> Kernel:
     )
     found = load(near.name, i32)
     position: Expr = substitute(offset, at) + var(outer) * size + cast(INDEX, found)
-    looked = (Alloc(near), Store(near.name, (), missing), piece, If(less(found, missing), (Store(acc.name, (), position),)))
-    new = Loop(outer, ZERO, ceildiv(loop.stop, size), (If(call("less_equal", none, load(acc.name, INDEX)), looked),), "serial")
+    looked = (Alloc(near), Store(near.name, (), missing), piece, If(found.lt(missing), (Store(acc.name, (), position),)))
+    new = Loop(outer, ZERO, ceildiv(loop.stop, size), (If(none.le(load(acc.name, INDEX)), looked),), "serial")
     return replace_loop(kernel, axis, lambda _: (new,))

@@ -20,7 +20,7 @@ from ...ir.expr import ZERO
 from ...ir.kernel import Alloc, Let, Loop
 from . import cost, roles
 from .plan import Plan
-from .tree import StepError, reads
+from .tree import reads
 
 
 def shares(plan: Plan) -> str:
@@ -50,8 +50,7 @@ def several_rows(plan: Plan, most: int, near: int = 0) -> bool:
     inside = [s for s in outer[0].body if isinstance(s, Loop)]
     if len(inside) != 1 or inside[0].kind != "vector" or not any(row in n.names for n in moved) or all(row in n.names for n in moved):
         return False
-    saved = plan.kernel
-    try:
+    with plan.attempt(f"rows of `{row}` one by one") as attempt:
         plan.do("split", row, most, tail="cut")
         for s in plan.loop(f"{row}.1").body:
             if isinstance(s, Alloc):
@@ -69,9 +68,7 @@ def several_rows(plan: Plan, most: int, near: int = 0) -> bool:
                 plan.do("prefetch", buffer, axis, axis, near=near, cache=cost.NEXT_ROW_CACHE)
             elif not cost.streams(plan.target).least:
                 plan.tried("prefetch", buffer, held[axis], axis, trips=cost.TURNS_AHEAD)
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"rows of `{row}` one by one: {e}")
+    if attempt.refused:
         return False
     if len(form.axes) == 1:
         plan.do("parallel", f"{row}.0")

@@ -25,7 +25,7 @@ from ...ir.places import homes_in
 from . import cost, roles
 from .affine import stride
 from .plan import Plan
-from .tree import StepError, all_loops, find, loads_in, loop_around
+from .tree import all_loops, find, loads_in, loop_around
 
 if TYPE_CHECKING:
     from .rows_in_lanes import RowsInLanes
@@ -38,12 +38,12 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
     around = loop_around(plan.kernel, x)
     if around is None or not _suits(plan, around, x, width):
         return [x]
-    saved, row, deep = plan.kernel, around.axis, x.axis
+    row, deep = around.axis, x.axis
     above, moving = sharing(plan, around, x), moving_with(plan, around, x)
     tiles = cost.tiles_of_scores(plan.target, width) if above is not None and plan.extent(above) != 1 else ()
     lanes: RowsInLanes | None = None
     sums: list[tuple[tuple[str, ...], str]] = [((f"{row}.1",), deep)]  # the rows of each sum, and along what it is
-    try:
+    with plan.attempt(f"`{deep}` for one `{row}` after the other") as attempt:
         plan.do("split", row, width, tail="cut")
         if above is not None:  # what is read once for all of these rows stays in the first cache
             if len(find(plan.kernel, above).body) > 1:
@@ -58,9 +58,7 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
             summed(plan, rows, along, width)
         if lanes is not None:
             lanes.schedule()
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"`{deep}` for one `{row}` after the other: {e}")
+    if attempt.refused:
         return [x]
     plan.note(f"`{deep}` for {width} of `{row}` side by side, folded together")
     for _, along in sums:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...ir.expr import TRUE, Expr, both, call, const, product, var
+from ...ir.expr import TRUE, Expr, both, const, product, var
 from ...ir.kernel import If, Loop, Store, expressions, statements
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
@@ -63,7 +63,7 @@ def along_rows(plan: Plan) -> Expr | None:
 
 def through_windows(plan: Plan) -> bool:
     """Whether there may be a reduction through windows, which each attempt asks first."""
-    part = Plan(plan.kernel, plan.facts, plan.target, plan.options)
+    part = plan.another()
     try:
         return _windows(part) is not None
     except StepError:
@@ -152,7 +152,7 @@ def _short_rows(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     # as of the taps of a filter, whose gradient this is
     if width is not None and height is not None and width <= block.rows and width * height <= cost.TURN_TAPS and not apart:
         rows, length, columns = cost.few_positions(height, width, block)
-    fits = call("less_equal", plan.loop(slides.along[-1]).stop, const(length * apart.get(slides.along[-1], 1)))
+    fits = plan.loop(slides.along[-1]).stop.le(const(length * apart.get(slides.along[-1], 1)))
     if fits.is_const and not fits.attr:
         return None
     taps = [plan.extent(axis) for axis in found.reduced[1:]]
@@ -167,7 +167,7 @@ def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, length: int
     contraction = roles.contraction(plan.kernel, plan.facts, slides.column) if slides.column else None
     if contraction is None or contraction.row_operands != (slides.operand,):
         return None
-    condition = call("less_equal", const(least), plan.loop(slides.column).stop)
+    condition = const(least).le(plan.loop(slides.column).stop)
     if condition.is_const and not condition.attr:
         return None
     column, acc = slides.column, found.accumulator.name
@@ -249,7 +249,7 @@ def _along(plan: Plan, found: Reduction, slides: Sliding, rows: int) -> Expr | N
     """In register tiles of so many rows, two vectors wide."""
     *above, row = slides.along[-2:]
     acc = found.accumulator
-    there = call("less_equal", const(rows), plan.loop(above[0]).stop) if above else const(rows == 1)
+    there = const(rows).le(plan.loop(above[0]).stop) if above else const(rows == 1)
     if there.is_const and not there.attr:
         return None
     if stride(plan.facts.buffers[found.store.buffer].address(found.store.index), row) != 1:

@@ -39,11 +39,7 @@ def smallest_written(kernel: Kernel, reader: Loop, held: Buffer, taken: set[str]
     one = Buffer(fresh("least", taken), u16, (), "register")
     start, lane = fresh("c", taken), fresh("c", taken)
     most = const(u16.max, u16)
-    begin: Block = (
-        Alloc(least),
-        Alloc(lanes),
-        Loop(start, ZERO, held.shape[-1], (Store(lanes.name, (var(start),), most),), "parallel"),
-    )
+    begin: Block = (Alloc(least), Alloc(lanes), Loop(start, ZERO, held.shape[-1], (Store(lanes.name, (var(start),), most),), "parallel"))
     end: Block = (
         Alloc(one),
         Store(one.name, (), most),

@@ -16,7 +16,7 @@ from ...ir.kernel import Loop
 from . import cost, roles
 from .divisions import pieces
 from .plan import Plan
-from .tree import StepError, around, local_buffers, reads
+from .tree import around, local_buffers, reads
 
 
 def spread(plan: Plan) -> None:
@@ -29,16 +29,13 @@ def spread(plan: Plan) -> None:
         buffers = _shared(plan, loop, outside.axis)
         if not buffers or pieces(loop, plan.facts.known) is None:
             continue
-        saved, strip = plan.kernel, f"{loop.axis}.1"
-        try:
+        strip = f"{loop.axis}.1"
+        with plan.attempt(f"{', '.join(f'`{b}`' for b in buffers)} stays as it is") as attempt:
             plan.do("split", loop.axis, cost.COLUMNS)
             plan.do("reorder", f"{loop.axis}.0", outside.axis)
             for buffer in buffers:
                 plan.do("stage", buffer, strip, at=f"{loop.axis}.0", space="stack")
-        except StepError as e:
-            plan.kernel = saved
-            plan.note(f"{', '.join(f'`{b}`' for b in buffers)} stays as it is: {e}")
-        else:
+        if not attempt.refused:
             plan.note(f"what pieces of `{loop.axis}` share is spread over it once, not in each iteration of `{outside.axis}`")
 
 

@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Final
 
 from ...ir.bounds import Known
-from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, make, maximum, product, var, where
+from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, maximum, product, var, where
 from ...ir.kernel import (
     Alloc,
     Block,
@@ -20,16 +20,16 @@ from ...ir.kernel import (
     Stmt,
     Store,
     expressions,
-    map_block,
     map_expressions,
+    perfect,
     statements,
     with_body,
 )
 from ...ir.record import replace
+from ...ir.renaming import rename_buffers
 from ...ir.simplify import assuming, prove_le, simplify
-from ...ir.walks import postorder, rewrite, substitute
-from .affine import constant_extent, extreme, of_any_rest, upper, upper_of_rest
-from .affine import inside as inside_of
+from ...ir.walks import postorder, substitute
+from .affine import constant_extent, extreme, inside as inside_of, of_any_rest, upper, upper_of_rest
 from .tree import (
     Facts,
     StepError,
@@ -37,7 +37,6 @@ from .tree import (
     children,
     find,
     fresh,
-    less,
     loads_in,
     local_buffers,
     names_taken,
@@ -316,7 +315,7 @@ def spill(kernel: Kernel, facts: Facts, buffer: str, axis: str, turned: int = 0)
             raise StepError(f"spill: `{axis}` writes `{buffer}`, so it cannot be turned")
         rest = fill(tile.name, "", old.shape[0], tile.shape[0]) if old.shape[0] is not tile.shape[0] else ()
         return replace_loop(kernel, axis, lambda _: (Alloc(tile), *before, *rest, *_turned(loop, buffer, tile, taken)))
-    body = _redirected((loop,), buffer, tile.name)
+    body = rename_buffers((loop,), {buffer: tile.name})
     after = move(buffer, tile.name) if writes_it else ()
     return replace_loop(kernel, axis, lambda _: (Alloc(tile), *before, *body, *after))
 
@@ -337,7 +336,7 @@ def _turned(loop: Loop, buffer: str, tile: Buffer, taken: set[str]) -> Block:
     v = fresh("v", taken)
     body = map_expressions(inner.body, lambda e: substitute(e, {own: var(v, tile.dtype)}))
     if loop.stop is not tile.shape[0]:
-        guard = less(var(loop.axis), loop.stop)
+        guard = var(loop.axis).lt(loop.stop)
         first = body[0]
         body = (
             (If(both(guard, first.condition) or guard, first.body),)
@@ -379,23 +378,11 @@ def _fills(stmt: Stmt, buffer: Buffer) -> bool:
 
 def _writes_all(loop: Loop, buffer: Buffer) -> bool:
     """Whether a perfect nest of full loops stores every element unconditionally."""
-    loops = [loop]
-    while len(loops[-1].body) == 1 and isinstance(loops[-1].body[0], Loop):
-        loops.append(loops[-1].body[0])
+    loops, body = perfect((loop,))
     full = {var(x.axis): constant_extent(x) for x in loops if x.start is ZERO}
-    for s in loops[-1].body:
+    for s in body:
         if not isinstance(s, Store) or s.buffer != buffer.name or s.combiner or len(set(s.index)) < len(s.index):
             continue
         if all(full.get(e) == n.attr for e, n in zip(s.index, buffer.shape, strict=True)):
             return True
     return False
-
-
-def _redirected(block: Block, old: str, new: str) -> Block:
-    def rule(n: Expr) -> Expr | None:
-        return make("load", n.dtype, n.args, new) if n.op == "load" and n.attr == old else None
-
-    def store(s: Stmt) -> Block | None:
-        return (replace(s, buffer=new),) if isinstance(s, Store) and s.buffer == old else None
-
-    return map_block(map_expressions(block, lambda e: rewrite(e, rule) if old in e.buffers else e), store)

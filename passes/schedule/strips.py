@@ -20,7 +20,6 @@ from ...ir.kernel import Alloc, expressions, statements
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
-from . import roles
 from .affine import stride
 from .cost import (
     DEEP_ROWS,
@@ -38,8 +37,8 @@ from .cost import (
 from .direct import tried_where
 from .plan import Plan
 from .roles import Contraction
-from .tiles import RegisterTile, turned
-from .tree import StepError, all_loops, loads_in
+from .tiles import RegisterTile
+from .tree import all_loops, loads_in
 
 
 def strips(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
@@ -71,7 +70,7 @@ def _worth(plan: Plan, found: Contraction, block: Blocking, once: int, piece: in
     work, most = product((rows, columns, depth)), _most(plan, found)
 
     def within(*limits: tuple[Expr, Expr | int]) -> Expr:
-        return both(*(simplify(call("less_equal", least, as_expr(greatest)), plan.facts.known) for least, greatest in limits)) or TRUE
+        return both(*(simplify(least.le(as_expr(greatest)), plan.facts.known) for least, greatest in limits)) or TRUE
 
     def either(a: Expr, b: Expr) -> Expr:
         return simplify(call("bit_or", a, b), plan.facts.known)
@@ -93,15 +92,11 @@ def _worth(plan: Plan, found: Contraction, block: Blocking, once: int, piece: in
 
 def _in_pieces(plan: Plan, found: Contraction, block: Blocking, piece: int) -> bool:
     """Whether the output can hold the sums of one piece of the reduction while the next is worked off: not where something is made of the sums in the end, which rows that the last tile has twice would find."""
-    saved = plan.kernel
-    try:
-        _cut(plan, found, piece)
-        plan.do("split", found.rows[0], block.wide_rows, tail="clamp")
-    except StepError:
-        return False
-    finally:
-        plan.kernel = saved
-    return True
+    part = plan.another()
+    with part.attempt() as attempt:
+        _cut(part, found, piece)
+        part.do("split", found.rows[0], block.wide_rows, tail="clamp")
+    return not attempt.refused
 
 
 def _cut(plan: Plan, found: Contraction, piece: int) -> tuple[str, str]:
@@ -139,9 +134,7 @@ def _schedule(plan: Plan, found: Contraction, block: Blocking, piece: int) -> No
     (row,), column = found.rows, found.column
     if plan.facts.assumed is not None:
         plan.do("decide")
-    order = (*found.batch, row, column)
-    if roles.shape(plan.kernel).axes != order:
-        plan.do("reorder", *order)
+    plan.ordered(row, column)
     made = _made(plan, found)
     pieces, depth = _cut(plan, found, piece)
     at = (pieces or f"{row}.0.0") if made else ""
@@ -185,18 +178,7 @@ def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, s
     tile = RegisterTile(plan, accumulator, row.removesuffix(".1"), column, depth)
     from .vectors import vectors_inside
 
-    copies: list[str] = []
-    for buffer in found.column_operands:
-        before = plan.kernel
-        _, c = tile.compute()
-        if not tile.reads(buffer, c):  # it was packed with what it is multiplied by or added to
-            continue
-        plan.do("stage", buffer, depth, c, at=f"{column}.0")
-        packed = plan.newest(before)
-        *_, deep, inner = plan.copying(packed, before)
-        if not turned(plan, packed, before):
-            tile.in_vectors(packed, deep, inner)
-        copies.append(packed)
+    copies = tile.stage_own_columns(found.column_operands, f"{column}.0")
     if at:
         for buffer in found.row_operands:
             before = plan.kernel

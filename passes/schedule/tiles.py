@@ -17,7 +17,7 @@ from ...ir.walks import postorder
 from . import cost
 from .affine import constant_extent, in_steps, stride
 from .plan import Plan
-from .tree import StepError, all_loops, loads_in, local_buffers, touched
+from .tree import all_loops, loads_in, local_buffers, reads, touched
 
 
 @changing
@@ -116,6 +116,30 @@ class RegisterTile:
                 if plan.tried("collapse", first, second):
                     break
 
+    def stage_own_columns(self, buffers: Sequence[str], at: str) -> list[str]:
+        """Panels of columns that each thread packs for itself, one for each iteration of `at`: the local buffers."""
+        plan, copies = self.plan, list[str]()
+        for buffer in buffers:
+            before = plan.kernel
+            _, c = self.compute()
+            if not self.reads(buffer, c):  # it was packed with what it is multiplied by or added to
+                continue
+            plan.do("stage", buffer, self.depth, c, at=at)
+            copies.append(plan.newest(before))
+            *_, deep, inner = plan.copying(copies[-1], before)
+            if not turned(plan, copies[-1], before):
+                self.in_vectors(copies[-1], deep, inner)
+        return copies
+
+    def ahead(self, tile: str, panel: str) -> None:
+        """Where the last cache is far away, the next panel of columns is on its way while one is worked on."""
+        plan = self.plan
+        if not cost.panels_ahead(plan.target):
+            return
+        panels = sorted({n.attr for n in reads(plan.loop(self.depth).body)} - set(plan.facts.buffers))
+        if [p for p in panels if not plan.tried("prefetch_panel", p, self.depth, tile, panel)]:
+            plan.note(f"the last cache ({plan.target.l3 >> 20} MiB) is far away: while one panel of columns is worked on, the next is asked for")
+
     def in_vectors(self, packed: str, deep: str, inner: str, side_by_side: Callable[[Plan, str, str], bool] | None = None) -> None:
         """Copy panels along `inner`, in vectors where what is copied is consecutive."""
         plan = self.plan
@@ -134,13 +158,10 @@ class RegisterTile:
     def in_strips(self, panel: str, packed: str, before: Kernel) -> None:
         """Copy a few neighbouring panels side by side: rows are read in long pieces, and few pages at a time."""
         plan = self.plan
-        saved = plan.kernel
-        try:
+        with plan.attempt():
             plan.do("split", panel, cost.STRIP_PANELS)
             *_, panel, deep, inner = plan.copying(packed, before)
             plan.do("reorder", deep, panel, inner)
-        except StepError:
-            plan.kernel = saved
 
     def stage_rows(self, buffers: Sequence[str], tiles: str, at: str, order: str = "", along: bool = False, outer: tuple[str, ...] = ()) -> None:
         """Panels of rows, [outer, tiles, depth, row], one copy for each iteration of `at`.  `along`: copied as they lie, with borders asked for once a tile, for what is read once."""
@@ -170,18 +191,16 @@ class RegisterTile:
 
     def first_lanes(self, packed: str, before: Kernel) -> None:
         """Copy panels of rows that lie side by side, each narrower than a vector, by the first lanes of one; neighbouring panels together, so that what is read is in long pieces."""
-        plan, saved = self.plan, self.plan.kernel
+        plan = self.plan
         *around, deep, inner = plan.copying(packed, before)
         width, lanes = plan.extent(inner), plan.target.lanes(local_buffers(plan.kernel)[packed].dtype)
         if width is None or not lanes // 2 < width < lanes or not cost.first_lanes(plan.target) or not consecutive(plan, packed, inner):
             return
-        try:
+        with plan.attempt():
             plan.do("reorder", deep, around[-1], inner)
             plan.tried("interior", inner)
             plan.do("split", inner, lanes, tail="pad")
             plan.do("vectorize", f"{inner}.1")
-        except StepError:
-            plan.kernel = saved
 
     def asked_ahead(self, buffer: str, axis: str) -> None:
         """What is copied once, as it lies, is asked for ahead of time."""
@@ -305,8 +324,7 @@ def turned(plan: Plan, packed: str, before: Kernel, side_by_side: Callable[[Plan
         or not (side_by_side or _in_a_row)(plan, packed, deep)
     ):
         return False
-    saved = plan.kernel
-    try:
+    with plan.attempt(f"`{packed}` is not turned over in registers") as attempt:
         plan.do("split", deep, lanes, tail="pad")
         plan.do("split", inner, lanes, tail="pad")
         *_, outer, deep, block, inner = plan.copying(packed, before)
@@ -317,11 +335,7 @@ def turned(plan: Plan, packed: str, before: Kernel, side_by_side: Callable[[Plan
         plan.tried("interior", deep, inner, fixed=1, clamps=1)
         plan.do("unroll", deep)
         plan.do("vectorize", inner)
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"`{packed}` is not turned over in registers: {e}")
-        return False
-    return True
+    return not attempt.refused
 
 
 def consecutive(plan: Plan, copy: str, axis: str) -> bool:

@@ -14,7 +14,7 @@ from . import cost, roles
 from .affine import stride
 from .lines import aligned
 from .plan import Plan
-from .tree import StepError, reads
+from .tree import reads
 
 HALVES = 2  # of a line that rows of a square are, at least: such squares are turned over one after the other, as many as make lines of both
 
@@ -97,15 +97,11 @@ def lines_first(plan: Plan, a: str, b: str) -> list[tuple[str, str]]:
 
 def _in_blocks(plan: Plan, a: str, b: str, side: int) -> None:
     """A nest of which one axis is less than a line, in square blocks too."""
-    saved = plan.kernel
-    try:
+    with plan.attempt(f"`{a}` and `{b}` stay scalar"):
         _cut(plan, a, b, side)
         _in_lanes(plan, f"{a}.1", f"{b}.1")
         plan.do("reorder", f"{b}.0", f"{a}.0")
         plan.do("collapse", f"{b}.0", f"{a}.0", named=1)
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"`{a}` and `{b}` stay scalar: {e}")
 
 
 def _cut(plan: Plan, a: str, b: str, side: int) -> None:
@@ -122,8 +118,7 @@ def turned(plan: Plan, a: str, b: str, side: int, ahead: str, on: str = "") -> N
     along `a` and turned over.  What is left over along either is a block too: the first lanes of each row are loaded, the last row again for those that are not there, and of as many rows as there are the first
     lanes are stored (element by element, rows of 28 elements took 1.2 and rows of 14 1.5 times as long).  `ahead` is the loop from block to block along `a` whose next blocks are asked for, if one is, and `on` the one from tile to tile.
     """
-    saved = plan.kernel
-    try:
+    with plan.attempt("no blocks in registers"):
         _cut(plan, a, b, side)
         before = plan.kernel
         if cost.first_lanes(plan.target) and not plan.tried("peel", f"{b}.0", clamps=1, fixed=1):
@@ -140,9 +135,6 @@ def turned(plan: Plan, a: str, b: str, side: int, ahead: str, on: str = "") -> N
                 cache=cost.NEXT_ROW_CACHE,
             )
         plan.note(f"blocks of {side}×{side} are turned over in registers")
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"no blocks in registers: {e}")
 
 
 def _in_lanes(plan: Plan, rows: str, columns: str) -> None:

@@ -12,7 +12,7 @@ from string import ascii_lowercase
 from typing import Final
 
 from ...ir.bounds import Known
-from ...ir.expr import Expr, as_expr, call, const, make, var, where
+from ...ir.expr import Expr, call, const, make, var, where
 from ...ir.graph import Size
 from ...ir.kernel import (
     Alloc,
@@ -20,7 +20,6 @@ from ...ir.kernel import (
     Buffer,
     If,
     Kernel,
-    Let,
     Loop,
     Module,
     Region,
@@ -28,13 +27,16 @@ from ...ir.kernel import (
     Store,
     While,
     expressions,
+    loads_in as loads_in,
     map_expressions,
+    reads as reads,
     statements,
     with_body,
     written,
 )
 from ...ir.places import Homes, homes_in, inner, numbers, path_at, path_of, settle, unsettle
-from ...ir.record import record, replace
+from ...ir.record import record
+from ...ir.renaming import defined, unique_locals
 from ...ir.simplify import assuming
 from ...ir.walks import postorder, rebuild, rewrite
 
@@ -71,22 +73,9 @@ def children(stmt: Stmt) -> tuple[Block, ...]:
     return (stmt.body,) if isinstance(stmt, (Loop, While, Region)) else ()
 
 
-def all_loops(where: Kernel | Block) -> Sequence[Loop]:
+def all_loops(where: Kernel | Block) -> list[Loop]:
     """The loops of a kernel or of a block, outer before inner, in order."""
-    found: list[Loop] = []
-
-    def walk(block: Block) -> None:
-        for s in block:
-            if isinstance(s, Store):
-                continue
-            if isinstance(s, Loop):
-                found.append(s)
-                walk(s.body)
-            elif isinstance(s, (If, While, Region)):
-                walk(inner(s))
-
-    walk(where.body if isinstance(where, Kernel) else where)
-    return found
+    return [s for s in statements(where.body if isinstance(where, Kernel) else where) if isinstance(s, Loop)]
 
 
 def around(kernel: Kernel, axis: str) -> tuple[Stmt, ...]:
@@ -210,31 +199,10 @@ def nest(kernel: Kernel, axes: tuple[str, ...]) -> tuple[Loop, ...]:
 
 
 def local_buffers(kernel: Kernel) -> dict[str, Buffer]:
-    found: dict[str, Buffer] = {}
-
-    def walk(block: Block) -> None:
-        for s in block:
-            if isinstance(s, Store):
-                continue
-            if isinstance(s, Alloc):
-                found[s.buffer.name] = s.buffer
-            elif isinstance(s, (Loop, If, While, Region)):
-                walk(inner(s))
-
-    walk(kernel.body)
-    return found
+    return {s.buffer.name: s.buffer for s in statements(kernel.body) if isinstance(s, Alloc)}
 
 
 # ---- what a piece reads and writes
-
-
-def loads_in(*exprs: Expr) -> list[Expr]:
-    return [n for n in postorder(*(e for e in exprs if e.buffers)) if n.op == "load"]
-
-
-def reads(block: Block) -> list[Expr]:
-    """Every load of the block, once, in order."""
-    return loads_in(*(e for s in statements(block) for e in expressions(s)))
 
 
 def storing(block: Block, buffer: str) -> list[tuple[Store, tuple[Loop, ...]]]:
@@ -257,19 +225,6 @@ def storing(block: Block, buffer: str) -> list[tuple[Store, tuple[Loop, ...]]]:
 
 def touched(block: Block) -> set[str]:
     return written(block).union(*[e.buffers for s in statements(block) for e in expressions(s)])
-
-
-def bound_names(block: Block) -> list[str]:
-    """Axes, lets and local buffers that the block introduces, in order."""
-    found = []
-    for s in statements(block):
-        if isinstance(s, Loop):
-            found.append(s.axis)
-        elif isinstance(s, Let):
-            found.append(s.name)
-        elif isinstance(s, Alloc):
-            found.append(s.buffer.name)
-    return found
 
 
 # ---- names
@@ -327,46 +282,17 @@ def rename(block: Block, names: Mapping[str, str], mentions: frozenset[str] = BO
 
 def copy(block: Block, taken: set[str]) -> Block:
     """The block again, with fresh names for everything that it introduces."""
-    names = {n: fresh(n, taken) for n in bound_names(block)}
+    names = {n: fresh(n, taken) for n in defined(block)}
     return rename(block, {n: new for n, new in names.items() if n != new})
 
 
 def unique(kernel: Kernel) -> Kernel:
     """The kernel with every axis, let and local buffer named differently."""
-    bound = bound_names(kernel.body)
+    bound = defined(kernel.body)
     if len(set(bound)) == len(bound) and not set(bound) & set(kernel.buffers):
         return kernel
     taken = set(kernel.buffers)
-
-    def walk(block: Block) -> Block:
-        result: list[Stmt] = []
-        rest = block
-        while rest:
-            s, rest = rest[0], rest[1:]
-            if isinstance(s, (Let, Alloc)):
-                old = s.name if isinstance(s, Let) else s.buffer.name
-                names = {old: fresh(old, taken)}
-                if names[old] != old:
-                    if isinstance(s, Let):
-                        s = Let(names[old], s.value)
-                        rest = rename(rest, names)
-                    else:
-                        s, *tail = rename((s, *rest), names)
-                        rest = tuple(tail)
-                result.append(s)
-            elif isinstance(s, Loop):
-                new = fresh(s.axis, taken)
-                body = rename(s.body, {s.axis: new}) if new != s.axis else s.body
-                result.append(replace(s, axis=new, body=walk(body)))
-            elif isinstance(s, If):
-                result.append(replace(s, body=walk(s.body), orelse=walk(s.orelse)))
-            elif isinstance(s, (While, Region)):
-                result.append(with_body(s, walk(s.body)))
-            else:
-                result.append(s)
-        return tuple(result)
-
-    return kernel.with_body(walk(kernel.body))
+    return kernel.with_body(unique_locals(kernel.body, lambda name: fresh(name, taken)))
 
 
 # ---- small expressions
@@ -393,27 +319,12 @@ def simple(e: Expr) -> Expr:
     return rewrite(e, rule)
 
 
-def conjuncts(e: Expr) -> list[Expr]:
-    """The conditions that `e` is the conjunction of."""
-    if e.op == "bit_and" and e.dtype.kind == "bool":
-        return [*conjuncts(e.args[0]), *conjuncts(e.args[1])]
-    return [e]
-
-
 def unless(condition: Expr, e: Expr) -> Expr:
     """A value where the condition holds, zero elsewhere; of one that is chosen so already, by both conditions at once."""
     zero = const(0, e.dtype)
     if e.op == "where" and e.args[2] is zero:
         return where(call("bit_and", condition, e.args[0]), e.args[1], zero)
     return where(condition, e, zero)
-
-
-def less(a: Expr, b: Expr | int) -> Expr:
-    return call("less_than", a, as_expr(b))
-
-
-def at_most(a: Expr, b: Expr | int) -> Expr:
-    return call("less_equal", a, as_expr(b))
 
 
 def walk_paths(block: Block, outer: tuple[Stmt, ...] = ()) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:

@@ -27,7 +27,7 @@ from ...ir.simplify import simplify
 from ...ir.text.expressions import show_expr
 from ...ir.walks import substitute
 from .affine import upper
-from .tree import Facts, StepError, copy, fresh, less
+from .tree import Facts, StepError, copy, fresh
 
 WORD = "variant"
 KNOWING = "decide"
@@ -64,7 +64,7 @@ def decide(kernel: Kernel, facts: Facts) -> Kernel:
     def one(s: Stmt) -> Block | None:
         if isinstance(s, Loop) and s.kind == "serial" and s.start is ZERO and s.step is ONE and upper(s.stop, facts.known) == 1:
             here = {var(s.axis): ZERO, first(s.axis): TRUE, last(s.axis): TRUE}
-            return (If(less(ZERO, s.stop), map_expressions(s.body, lambda e: simplify(substitute(e, here), facts.known))),)
+            return (If(ZERO.lt(s.stop), map_expressions(s.body, lambda e: simplify(substitute(e, here), facts.known))),)
         found = simplify(s.condition, facts.known) if isinstance(s, If) and not s.condition.buffers else None
         return (s.body if found.attr else s.orelse) if isinstance(s, If) and found is not None and found.is_const else None
 

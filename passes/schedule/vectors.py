@@ -152,8 +152,8 @@ def _taken_in_turn(plan: Plan, axis: str, width: int) -> str:
     held, extent = candidates_to_hold(plan.loop(axis)), plan.extent(axis)
     if not held or (extent is not None and extent < cost.HELD):
         return axis
-    saved, strip = plan.kernel, f"{axis}.1"
-    try:
+    strip = f"{axis}.1"
+    with plan.attempt(f"`{axis}` computes its values in one go") as attempt:
         plan.do("split", axis, cost.HELD, tail="cut")
         for operator, which in held:
             before = plan.kernel
@@ -164,9 +164,7 @@ def _taken_in_turn(plan: Plan, axis: str, width: int) -> str:
         for piece in (strip, *plan.added(earlier)):
             plan.do("split", piece, width, tail="perfect")
             plan.do("vectorize", f"{piece}.1")
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"`{axis}` computes its values in one go: {e}")
+    if attempt.refused:
         return axis
     plan.note(
         f"{', '.join(o for o, _ in reversed(held))} of {cost.HELD} elements along `{axis}` in loops of their own: together they are more than a core looks ahead"
@@ -184,15 +182,10 @@ def _last_lanes(plan: Plan, axis: str, width: int) -> bool:
     """What is left of an axis that was cut in vectors, less than one: a vector of which the first lanes are there, where one instruction stores them.  Whether it is one."""
     if not plan.has(axis) or not cost.first_lanes(plan.target) or chooses(plan.loop(axis)):
         return False
-    saved = plan.kernel
-    try:
+    with plan.attempt(f"`{axis}` stays scalar") as attempt:
         plan.do("split", axis, width, tail="pad")
         plan.do("vectorize", f"{axis}.1")
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"`{axis}` stays scalar: {e}")
-        return False
-    return True
+    return not attempt.refused
 
 
 # ---- rows
@@ -200,8 +193,7 @@ def _last_lanes(plan: Plan, axis: str, width: int) -> bool:
 
 def _up_to_the_end(plan: Plan, axis: str, width: int) -> None:
     """Vectors along a loop whose positions are kept from running over an end: consecutive up to there, gathered where it is reached."""
-    saved = plan.kernel
-    try:
+    with plan.attempt(f"`{axis}` stays scalar") as attempt:
         plan.do("split", axis, width, tail="cut")
         earlier = plan.kernel
         plan.do("peel", f"{axis}.0", clamps=1)
@@ -209,10 +201,7 @@ def _up_to_the_end(plan: Plan, axis: str, width: int) -> None:
         added = plan.added(earlier)
         for x in [x for x in roles.innermost(plan.kernel.body) if x.axis in added]:
             plan.tried("vectorize", x.axis)
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"`{axis}` stays scalar: {e}")
-    else:
+    if not attempt.refused:
         plan.note(f"vectors of {width} along `{axis}`, gathered only where an end is reached")
 
 
@@ -301,8 +290,7 @@ def chunks(plan: Plan, around: tuple[str, ...] = ()) -> list[Loop]:
         return [s for s in block if isinstance(s, Loop) and s.kind == "reduce"]
 
     combining: set[str] = set()
-    for loop in reductions():
-        axis = _one_axis(plan, loop)
+    for axis in [x.axis for x in reductions()]:
         most = plan.at_most(axis)
         least = cost.PIECE if not all_loops(plan.loop(axis).body) else 1
         if most is not None and most <= least:
@@ -312,19 +300,6 @@ def chunks(plan: Plan, around: tuple[str, ...] = ()) -> list[Loop]:
         plan.note(f"`{axis}` is one piece: {refused}" if refused else f"at most {cost.PIECES} pieces of `{axis}`, whatever the number of threads")
         combining |= {x.axis for x in reductions()} & {*plan.added(earlier)}
     return [x for x in roles.innermost(plan.kernel.body) if x.axis not in combining]
-
-
-def _one_axis(plan: Plan, loop: Loop) -> str:
-    """The axis of a nest of reductions, collapsed to one where all operands are consecutive over it."""
-    chain = [loop]
-    while len(chain[-1].body) == 1 and isinstance(inner := chain[-1].body[0], Loop) and inner.kind == "reduce":
-        chain.append(inner)
-    form = roles.Shape(tuple(chain), chain[-1].body)
-    if len(chain) == 1 or not all(_identity(a, form) for a in roles.accesses(form.body, plan.facts.buffers)):
-        return loop.axis
-    axis = plan.collapsed([x.axis for x in chain])
-    plan.note("all operands are consecutive over the reduction: one long axis")
-    return axis
 
 
 # ---- columns
@@ -354,14 +329,12 @@ def _column(plan: Plan, axis: str) -> bool:
     extent = plan.extent(axis)
     if width < 2 or (extent is not None and extent < width):
         return False
-    saved, order = plan.kernel, (*(a for a in form.axes if a != axis), axis)
     once = len(roles.innermost(form.body)) == 1
-    try:
-        if order != form.axes:
-            plan.do("reorder", *order)
+    with plan.attempt(f"`{axis}` is consecutive, but") as attempt:
+        plan.ordered(axis)
         columns = cost.columns(plan.target, [s.buffer.dtype for s in form.body if isinstance(s, Alloc)], shared=len(form.axes) == 1)
         if once and (extent is None or extent > columns):
-            if extent is None and len(order) > 1 and cost.first_lanes(plan.target):
+            if extent is None and len(form.axes) > 1 and cost.first_lanes(plan.target):
                 _in_registers(plan, axis, width)
             plan.do("split", axis, columns)
             for piece in expanded(plan, f"{axis}.1"):
@@ -376,9 +349,7 @@ def _column(plan: Plan, axis: str) -> bool:
             while extent is not None and extent < factor:
                 factor //= 2
             strips(plan, axis, factor, *([width] if factor > width else []))
-    except StepError as e:
-        plan.kernel = saved
-        plan.note(f"`{axis}` is consecutive, but: {e}")
+    if attempt.refused:
         return False
     outer = roles.shape(plan.kernel).axes
     for x in outer[:1] or [s.axis for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "parallel"]:

@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 from ...ir.expr import FALSE, TRUE, ZERO, Expr, both, call, const, mod
 from ...ir.kernel import Kernel, Store
-from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from . import cost, roles
@@ -34,7 +33,7 @@ from .plan import Plan
 from .streams import large
 from .traffic import streamed, threads
 from .transpositions import HALVES, turned, turning
-from .tree import StepError, less, reads
+from .tree import StepError, reads
 from .vectors import strip, tabulated
 
 
@@ -64,22 +63,19 @@ def by_lines(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
     in_tiles = past if found.short else call("bit_or", _all(past), _all(near, long.le(length)))
     ways = [(_in_line_tiles, _all(found.wide, some.le(length), in_tiles)), (_in_near_tiles, near)]
     if found.follow:
-        ways.insert(0, (_in_runs, _all(found.wide, past, less(length, short))))
+        ways.insert(0, (_in_runs, _all(found.wide, past, length.lt(short))))
     parts: list[tuple[Expr | None, Kernel]] = []
     for way, bounds in ways:
         condition = simplify(bounds, plan.facts.known)
         if condition is FALSE:
             continue
-        part = Plan(plan.kernel, replace(plan.facts, assumed=condition), plan.target, plan.options)
-        try:
+        part = plan.another(condition)
+        with plan.attempt(f"not {way.__name__.strip('_')}"):
             way(part, found)
-        except StepError as e:
-            plan.note(f"not {way.__name__.strip('_')}: {e}")
-            continue
-        plan.note(*part.notes)
-        parts.append((None if condition is TRUE else condition, part.kernel))
-        if condition is TRUE:
-            break
+            plan.note(*part.notes)
+            parts.append((None if condition is TRUE else condition, part.kernel))
+            if condition is TRUE:
+                break
     return parts
 
 
@@ -89,7 +85,7 @@ def _all(*conditions: Expr | None) -> Expr:
 
 def _bare(plan: Plan) -> Plan:
     """A plan of the same kernel with the loops that all ways go by."""
-    found = Plan(plan.kernel, plan.facts, plan.target, plan.options)
+    found = plan.another()
     joined(found)
     return found
 
@@ -129,7 +125,7 @@ def _parts_of_lines(plan: Plan, form: roles.Shape, store: Store, a: str) -> Expr
         return TRUE
     address = simplify(held.address(store.index), inside(form.chain, plan.facts.known))
     step = next(row_step(address, x) for x in form.chain if x.axis == a)
-    return less(ZERO, mod(step, const(LINE // held.dtype.bytes))) if step is not None and step.names <= plan.facts.sizes.keys() else None
+    return ZERO.lt(mod(step, const(LINE // held.dtype.bytes))) if step is not None and step.names <= plan.facts.sizes.keys() else None
 
 
 def _side(plan: Plan, form: roles.Shape) -> int:

@@ -15,7 +15,7 @@ from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
 from .affine import inside, upper
 from .staging import axes_inside, staged_value
-from .tree import Facts, StepError, around, find, fresh, less, names_taken, replace_in, replace_loop, walk_paths
+from .tree import Facts, StepError, around, find, fresh, names_taken, replace_in, replace_loop, walk_paths
 
 _COMPARISONS = ("less_than", "less_equal", "equal", "not_equal")
 
@@ -135,7 +135,7 @@ def _side(form: Form, new: str, stops: dict[str, Expr], whole: dict[str, int], l
     if lanes > 1:
         rounded, room = (ceildiv(e, lanes) * lanes for e in (rounded, room))
     exact, rounded = simplify(exact, known), simplify(rounded, known)
-    bound = None if exact is rounded else less(var(new), exact)
+    bound = None if exact is rounded else var(new).lt(exact)
     return _Side(new, rounded, simplify(room, facts.known), place - low, form.at(var(new) + low), bound)
 
 

@@ -339,9 +339,7 @@ class _Translator:
             followed = tuple(next(iter(f[1])) for f in forms if f is not None)
             if len(set(followed)) == len(followed) and all(shape[j] == extent for j, extent in zip(followed, source, strict=True)):
                 return name, followed
-        used = tuple(
-            j for j in range(len(shape)) if any(axis(j) in _axes_of(e) for e in (*view.index, *(() if view.domain is None else (view.domain,))))
-        )
+        used = tuple(j for j in range(len(shape)) if any(axis(j) in _axes_of(e) for e in view.exprs))
         renamed = {axis(j): axis(k) for k, j in enumerate(used)}
         narrowed = view.through(renamed)
         kept = tuple(domain[j] for j in used)
@@ -402,4 +400,4 @@ def _axes_of(e: Expr) -> set[Expr]:
 
 
 def _axes(view: View) -> set[Expr]:
-    return {a for e in (*view.index, *(() if view.domain is None else (view.domain,))) for a in _axes_of(e)}
+    return {a for e in view.exprs for a in _axes_of(e)}

@@ -15,8 +15,21 @@ from __future__ import annotations
 from ....ir.bounds import Known, Range
 from ....ir.expr import DIVIDES, LONG, ZERO, Expr, const, var
 from ....ir.moves import is_moved
-from ....ir.program import Array, Block, For, If, Region, Stmt, StoreTo, While, expressions, kinds_in, map_expressions, with_body
-from ....ir.program import statements as statements_of
+from ....ir.program import (
+    Array,
+    Block,
+    For,
+    If,
+    Region,
+    Stmt,
+    StoreTo,
+    While,
+    expressions,
+    kinds_in,
+    map_expressions,
+    statements as statements_of,
+    with_body,
+)
 from ....ir.record import replace
 from ....ir.simplify import simplify
 from ....ir.target import Target

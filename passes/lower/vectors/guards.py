@@ -94,8 +94,8 @@ def is_every_other(growth: Expr | None, lanes: int, first: First | None) -> bool
 
 def any_lane(first: First, lanes: int) -> Expr:
     """Whether there is a lane at all."""
-    stop = call("less_than", const(0, INDEX), first.stop)
-    return stop if first.skip is None else call("bit_and", stop, call("less_than", first.skip, minimum(first.stop, lanes)))
+    stop = const(0, INDEX).lt(first.stop)
+    return stop if first.skip is None else call("bit_and", stop, first.skip.lt(minimum(first.stop, lanes)))
 
 
 def inside(first: First, lanes: int) -> Expr:
@@ -106,5 +106,5 @@ def inside(first: First, lanes: int) -> Expr:
         return broadcast(call("cast", minimum(maximum(count, 0), lanes), to=i32), lanes)
 
     place = call("cast", ramp(lanes), to=i32.vector(lanes))
-    mask = call("less_than", place, bound(first.stop))
-    return mask if first.skip is None else call("bit_and", mask, call("less_equal", bound(first.skip), place))
+    mask = place.lt(bound(first.stop))
+    return mask if first.skip is None else call("bit_and", mask, bound(first.skip).le(place))

@@ -15,7 +15,7 @@ from functools import reduce
 
 from ....ir.conditions import conjuncts
 from ....ir.expr import LONG, ONE, TRUE, ZERO, Expr, both, load, var
-from ....ir.program import Array, Block, Define, For, If, Stmt, StoreTo, map_loops
+from ....ir.program import Array, Block, Define, For, If, Stmt, StoreTo, map_block
 from ....ir.record import replace
 from ....ir.walks import postorder
 from ... import costs
@@ -27,7 +27,7 @@ DEAR = 10  # additions that one function in the value is worth, from which on it
 
 def apart(body: Block, names: Names) -> Block:
     """The body with the values of such stores in loops of their own."""
-    return map_loops(body, lambda s: _taken_apart(s, names) if s.pragma == "vector" else None)
+    return map_block(body, lambda s: _taken_apart(s, names) if isinstance(s, For) and s.pragma == "vector" else None)
 
 
 def _taken_apart(s: For, names: Names) -> Block | None:

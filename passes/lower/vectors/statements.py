@@ -95,7 +95,7 @@ class Statements:
         stored = replace(s, address=axis.at_base(s.address), value=values.vectors(s.value), count=first and first.stop)
         if first is None or s.stream is None or values.around not in first.stop.names:
             return stored
-        whole = call("less_equal", const(axis.lanes), first.stop)  # as loads ask, which are then all of one kind
+        whole = const(axis.lanes).le(first.stop)  # as loads ask, which are then all of one kind
         return If(whole, (replace(stored, count=None),), (stored,))
 
     def rows(self, stores: list[StoreTo]) -> Block:

@@ -131,7 +131,7 @@ class Values:
         if first is None or first.skip is not None or self.around not in first.stop.names or name == self.stored:
             return some
         # most iterations load whole vectors; after one that might be masked, the machine asks for nothing ahead of time (what is stored is there already)
-        return call("where", call("less_equal", const(lanes, INDEX), first.stop), vload(name, n.dtype, lanes, at), some)
+        return call("where", const(lanes, INDEX).le(first.stop), vload(name, n.dtype, lanes, at), some)
 
     def words(self, n: Expr) -> Expr | None:
         """Words, put together of elements that lie side by side in memory, one after the other; None where they are not."""
