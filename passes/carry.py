@@ -60,7 +60,10 @@ def _in_kernel(kernel: Kernel, ir: Module) -> Kernel:
         before: list[Stmt] = []
         after: list[Stmt] = []
         if isinstance(s, Loop) and s.kind == "serial" and s.step in (ONE, const(-1)):
-            for name in dict.fromkeys(t.buffer for t in statements(s.body) if isinstance(t, Store) and t.buffer in held and held[t.buffer].shape):
+            own = {t.buffer.name for t in statements(s.body) if isinstance(t, Alloc)}  # which an iteration does not leave to the next
+            for name in dict.fromkeys(
+                t.buffer for t in statements(s.body) if isinstance(t, Store) and t.buffer in held.keys() - own and held[t.buffer].shape
+            ):
                 made = _carried(s, held[name], names, inside(path, known)) or _kept(s, held[name], names, path, known)
                 if made is not None:
                     first, s, last = made

@@ -8,8 +8,8 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.kernel import Kernel, Loop
+from luminal.ir.renaming import defined
 from luminal.passes.schedule import Facts, replay, unique
-from luminal.passes.schedule.tree import bound_names
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
@@ -40,7 +40,7 @@ def test_nests_that_are_turned_over_share_no_names() -> None:
     text = """(composite halves ((B{u8}[N K 18]<2 1 0>) -> (Y{i32}[N K 32]))
       (setf byte (slice B _ _ (2 18))) (return (- (cast i32 (concat (logand byte 15) (ash byte -4) :axis -1)) 8)))"""
     before, kernel, facts = scheduled(text)
-    names = bound_names(kernel.body)
+    names = defined(kernel.body)
     assert len(set(names)) == len(names)
     assert sum(line.startswith("align") for line in kernel.schedule) == 4, kernel.schedule
     assert replay(unique(before), facts, kernel.schedule).body == kernel.body

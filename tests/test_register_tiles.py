@@ -89,7 +89,7 @@ FORMS: dict[str, tuple[str, str, Reference, int]] = {
         f"{QKV} -> O{{f32}}[H N E]",
         '(setf q (where (> Q 0) (+ Q 1) (exp Q))) (setf k (where (> K 0) (+ K 1) (exp K))) (setf c (einsum "hjd,hje->hde" k V))'
         ' (return (/ (einsum "hid,hde->hie" q c) (+ 1e-6 (sum (* q (sum k :axis 1 :keepdims t)) :axis -1 :keepdims t))))',
-        linear, 2,
+        linear, 3,
     ),
     "distances by a matrix for each centre": (
         "Q{f32}[N D] R{f32}[P D] S{f32}[P D D] -> O{f32}[N P]", '(setf x (- (unsqueeze Q :axis 1) R)) (return (einsum "npi,pij,npj->np" x S x))',
