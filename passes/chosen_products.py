@@ -47,14 +47,19 @@ class Choice:
 
 def there(v: View, found: Choice, known: Known) -> bool:
     """Whether all that a factor is made of is there also where the choice leaves it out, and of what is gathered less than there are terms: it is made real."""
-    inside = known.with_domain((*found.node.shape, *found.node.attr.extents))
-    for r in reads_of(v):
-        within = assuming(inside, r.domain)
-        if (r.node.op == "gather" and r.node.rank == len(found.node.shape) + len(found.node.attr.extents)) or not all(
-            prove_le(ZERO, e, within) and prove_le(e, n - 1, within) for e, n in zip(r.index, r.node.shape, strict=True)
-        ):
-            return False
-    return True
+    domain = (*found.node.shape, *found.node.attr.extents)
+    return reads_inside(v, domain, known) and not any(r.node.op == "gather" and r.node.rank == len(domain) for r in reads_of(v))
+
+
+def reads_inside(v: View, domain: tuple[Expr, ...], known: Known) -> bool:
+    """Whether all that a value is made of is there on a whole domain, whatever is asked around the value."""
+    inside = known.with_domain(domain)
+    return all(
+        prove_le(ZERO, e, within) and prove_le(e, n - 1, within)
+        for r in reads_of(v)
+        for within in (assuming(inside, r.domain),)
+        for e, n in zip(r.index, r.node.shape, strict=True)
+    )
 
 
 def reused(found: Choice, axes: set[int], others: Iterable[View]) -> bool:

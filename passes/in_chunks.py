@@ -7,8 +7,7 @@
              o[c, r, e] = Σ_d q[c C + r, d] · s[c, d, e] + Σ_(t ≤ r) (Σ_d q[c C + r, d] · k[c C + t, d]) · v[c C + t, e]
 
 So N positions take 2 N D E + N C (D + E) products in place of N² (D + E) / 2.  (Linear attention; for the chunks see Hua et al., "Transformer quality in linear time", 2022.)  Before the position or behind
-it; `j < i` alike.  Where the sizes are such that
-chunks take as many, the sum is taken as it is written; the sizes choose at run time.
+it; `j < i` alike.  Where the sizes are such that chunks take as many, the sum is taken as it is written; the sizes choose at run time.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from ..ir.dtypes import bool_
 from ..ir.expr import ZERO, Expr, axis, both, ceildiv, const, product, where
 from ..ir.graph import Node, Shape, View, const_node, elementwise, identity, iota_node, make, reduce_node, scalar, scan_node
 from ..ir.simplify import simplify
+from .chosen_products import reads_inside
 from .sums_of_products import Factor, Product, as_it_lies
 
 CHUNK = 64  # positions: longer ones take more products, shorter ones store more sums
@@ -37,17 +37,19 @@ class _Triangle(NamedTuple):
 
 def in_chunks(group: Sequence[Product], known: Known) -> dict[Node, Node]:
     """Sums that share one inside, in chunks; nothing where some of them is something else."""
-    found = [c for c in map(_chunks, group) if c is not None]
+    found = [c for p in group if (c := _chunks(p, known)) is not None]
     if len(found) < len(group):
         return {}
     many = simplify(max(found, key=lambda c: len(c.alone)).many, known)
     return {c.p.node: c.node(many) for c in found}
 
 
-def _chunks(p: Product) -> _Chunks | None:
+def _chunks(p: Product, known: Known) -> _Chunks | None:
     t = _triangle(p)
     if t is None or len(p.inside) != 1 or any(f.view.domain is not None and f.view.fill != 0 for f in p.factors):
         return None
+    if not all(reads_inside(f.view, p.extents, known) for f in p.factors):
+        return None  # the condition keeps it inside
     deep = frozenset(range(len(p.extents))) - p.kept - {t.summed}
     rows, columns = ([f for f in p.factors if (t.summed in f.axes) is behind] for behind in (False, True))
     if any(t.position in f.axes for f in columns) or not all(any(f.axes & deep for f in side) for side in (rows, columns)):

@@ -172,6 +172,8 @@ def _better(group: list[Product], known: Known, target: Target) -> dict[Node, No
     """Sums, some of which share a sum inside, in orders that cost less, or in one of two, of which one may be that which is written; nothing where they may stay as they are."""
     cost = _total(pl.poly(product((*n.shape, *n.attr.extents))) for n in dict.fromkeys(m for p in group for m in (p.node, *p.inside)))
     every = [{order: _cost(p, order) for order in _orders(tuple(range(len(p.factors))))} for p in group]
+    if not cost:
+        return {}  # there are no elements
     made: Callable[[Product, Expr | None], Node] = _as_written
     result: dict[Node, Node | _Chosen] = {}
     for always in (True, False):

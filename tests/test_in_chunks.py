@@ -45,6 +45,8 @@ LEFT = {
     "weights that are no product": of(f"(where (<= j i) (max 0 {SCORES}) 0)"),
     "weights that are wanted": of(f"(where (<= j i) {SCORES} 0)", f"{TIMES_V} w", QKV, "O{f32}[H N E] P{f32}[H N N]"),
     "other positions": of(f"(where (<= (unsqueeze (iota N) :axis 1) (iota M)) {SCORES} 0)", TIMES_V, QKV.replace("H N D] V{f32}[H N", "H M D] V{f32}[H M")),
+    "what the condition keeps inside": "((Q{f32}[N D] K{f32}[N D] V{f32}[N E]) -> (O{f32}[N E])) (setf s (matmul Q (transpose K)))"
+    " (dotimes (i N) (dotimes (j N) (if (< j i) (dotimes (e E) (incf (aref O i e) (* (aref s i j) (aref V (+ j 1) e)))))))",
     "a softmax": of(f"(softmax (where (<= j i) {SCORES} -inf) :axis -1)"),
 }  # fmt: skip
 

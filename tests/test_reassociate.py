@@ -112,6 +112,11 @@ def test_leaves_the_rest(name: str) -> None:
     assert found is graph
 
 
+def test_no_elements() -> None:
+    graph = composite("(composite none ((A{f32}[0 5] B{f32}[5 4] c{f32}[4]) -> (O{f32}[0])) (return (matmul (matmul A B) c)))")
+    assert reassociate(graph, TARGET, OPTIONS) is graph
+
+
 def test_one_kernel_takes_either_order_and_what_follows() -> None:
     """What follows pointwise is computed with each of two orders: no tensor stands between, and nothing of one order is stored for the other."""
     text = f'(composite c (({QKV} b{{f32}}[E]) -> (O{{f32}}[H N E])) (return (max 0 (+ b (einsum "hij,hje->hie" {SCORES} V)))))'
