@@ -10,7 +10,7 @@ transposition    store and loads are consecutive along different axes: square ti
 from __future__ import annotations
 
 from ...ir.expr import ZERO, Expr, var
-from ...ir.kernel import Alloc, Block, Loop, Store
+from ...ir.kernel import Alloc, Block, Loop, Store, perfect
 from ...ir.simplify import simplify
 from ...ir.target import PAGE
 from . import cost, roles
@@ -20,6 +20,7 @@ from .chains import candidates as candidates_to_hold
 from .columns_inside import columns_inside, expanded, strips
 from .joined_axes import joined, positions_as_data
 from .lines import aligned, chooses
+from .longer_rows import longest
 from .partial_rows import computed_long, stored_in_part
 from .parts import parted
 from .plan import Plan
@@ -344,18 +345,24 @@ def _column(plan: Plan, axis: str) -> bool:
             plan.note(f"rows are read {columns} columns at a time along the kept axis `{axis}`: a page or more of memory in order")
             plan.do("parallel", roles.shape(plan.kernel).axes[0])
             return True
+        if not once:
+            axis = longest(plan, axis)
+            extent = plan.extent(axis)
         factor = width * cost.ACCUMULATORS
         if once and extent is not None and extent <= factor and cost.first_lanes(plan.target):
             strips(plan, axis, width << (-(-extent // width) - 1).bit_length(), pad=True)
         else:
             while extent is not None and extent < factor:
                 factor //= 2
-            strips(plan, axis, factor, *([width] if factor > width else []))
+            strips(plan, axis, factor, *([width] if factor > width else []), pad=cost.first_lanes(plan.target))
     if attempt.refused:
         return False
     outer = roles.shape(plan.kernel).axes
-    for x in outer[:1] or [s.axis for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "parallel"]:
-        plan.do("parallel", x)
+    if outer and not once:
+        plan.tried("fission", *outer)
+    for s in [s for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "parallel"]:
+        inner, _ = perfect((s,), lambda x: x.kind == "parallel")
+        plan.do("parallel", s.axis if once else plan.collapsed([x.axis for x in inner]))
     return True
 
 
