@@ -354,7 +354,7 @@ def _column(plan: Plan, axis: str) -> bool:
         else:
             while extent is not None and extent < factor:
                 factor //= 2
-            strips(plan, axis, factor, *([width] if factor > width else []), pad=cost.first_lanes(plan.target))
+            _blocks(plan, axis, factor, width)
     if attempt.refused:
         return False
     outer = roles.shape(plan.kernel).axes
@@ -364,6 +364,25 @@ def _column(plan: Plan, axis: str) -> bool:
         inner, _ = perfect((s,), lambda x: x.kind == "parallel")
         plan.do("parallel", s.axis if once else plan.collapsed([x.axis for x in inner]))
     return True
+
+
+def _blocks(plan: Plan, axis: str, factor: int, width: int) -> None:
+    """Vectors of accumulators along a kept axis; what is left by so many that one of them holds it: each goes through memory once more."""
+    if not cost.first_lanes(plan.target) or factor == width:
+        return strips(plan, axis, factor, *([width] if factor > width else []), pad=cost.first_lanes(plan.target))
+    known = plan.extent(axis) is not None
+    strips(plan, axis, factor)
+    if not plan.has(rest := f"{axis}.t"):
+        return None
+    pieces = [(rest, factor)]
+    while factor > width and not known:
+        factor //= 2
+        before = plan.kernel
+        plan.do("short", pieces[-1][0], factor)
+        pieces.append((plan.added(before)[0], factor))
+    for piece, lanes in pieces:
+        strips(plan, piece, lanes, pad=True)
+    return None
 
 
 def _in_registers(plan: Plan, axis: str, width: int) -> None:
