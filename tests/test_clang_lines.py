@@ -6,6 +6,12 @@ import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
+from luminal.compiler import Settings, compilations
+from luminal.ir.evaluate import evaluate
+from luminal.ir.expr import to_line
+from luminal.ir.kernel import Let, Loop, Store, statements
+from luminal.ir.walks import postorder
+from luminal.passes.schedule.tree import walk_paths
 
 SEED = 20
 TEXT = """
@@ -200,3 +206,32 @@ def test_a_small_first_cache_is_asked_for_nothing_that_several_rows_read() -> No
         f = luminal.compile(source, runtime="clang", target="x86-64-v3")
         hints = [line for line in f.source.splitlines() if "__builtin_prefetch" in line]
         assert hints and all(line.endswith("0, 2);") for line in hints)
+
+
+OF_ROWS = {
+    "a bias": "(composite c ((X{f32}[M N] B{f32}[N]) -> (Y{f32}[M N])) (return (+ X B)))",
+    "a norm": "(composite c ((X{f32}[M N]) -> (Y{f32}[M N])) (return (/ X (sqrt (sum (* X X) :axis 1 :keepdims t)))))",
+    "a softmax": "(composite c ((X{f32}[M N]) -> (Y{f32}[M N])) (return (softmax X :axis 1)))",
+}
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("name", OF_ROWS)
+def test_a_part_of_a_line_goes_past_the_caches_beside_the_rest_of_it_or_not_at_all(name: str, target: str) -> None:
+    """Of a row that ends within a line, what is less than a vector is stored through the caches; half a line that went past them beside it took a hundred times as long (the portable target, rows of 30 floats)."""
+    (found,) = compilations(OF_ROWS[name], Settings(runtime="clang", target=target))
+    streamed = 0
+    for s, path in walk_paths(found.module.kernels[-1].body):
+        if not isinstance(s, Store) or s.buffer != "Y" or s.stream is None:
+            continue
+        vector = path[-1] if isinstance(path[-1], Loop) else path[-2]
+        if not isinstance(vector, Loop) or vector.kind != "vector":
+            continue  # a scalar is stored through the caches whatever is asked
+        streamed += 1
+        aligned = any(isinstance(t, Let) and to_line("Y") in postorder(t.value) for t in statements(found.module.kernels[-1].body))
+        sizes = {"M": 10**6, "N": 30}
+        if aligned:
+            assert (vector.stop.attr * 4) % 64 == 0
+        else:
+            assert not evaluate(s.stream, sizes) and evaluate(s.stream, sizes | {"N": 64})
+    assert streamed

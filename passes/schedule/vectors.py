@@ -10,9 +10,9 @@ transposition    store and loads are consecutive along different axes: square ti
 from __future__ import annotations
 
 from ...ir.expr import ZERO, Expr, var
-from ...ir.kernel import Alloc, Block, Loop, Store, perfect
+from ...ir.kernel import Alloc, Block, Loop, Store, perfect, statements
 from ...ir.simplify import simplify
-from ...ir.target import PAGE
+from ...ir.target import LINE, PAGE
 from . import cost, roles
 from .affine import divides, inside, same_position, taken_apart
 from .beside import bare, gathered, in_pieces, some_apart
@@ -137,6 +137,8 @@ def strip(plan: Plan, axis: str, width: int, side_by_side: int = 1, lines: bool 
     piece = f"part {axis.removesuffix('.1')}" in plan.kernel.schedule
     if lines and not divided and not piece and (head := aligned(plan, axis)) is not None:
         _last_lanes(plan, head, width)
+        (stored,) = {s.buffer for s in statements(plan.loop(axis).body) if isinstance(s, Store) and s.buffer in plan.facts.buffers}
+        side_by_side = max(side_by_side, LINE // plan.facts.buffers[stored].dtype.bytes // width)  # whole lines
     axis = _taken_in_turn(plan, axis, width)
     if not plan.has(axis):
         return
