@@ -59,7 +59,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from .dtypes import INDEX, DType
+from .dtypes import INDEX, DType, bool_
 from .errors import NOWHERE, Span
 from .expr import Expr, Scalar, axis, size
 from .primops import OPS, result_of
@@ -216,6 +216,16 @@ def make(op: str, dtype: DType, shape: Shape, args: tuple[View, ...] = (), attr:
 
 def identity(node: Node) -> View:
     return View(node, tuple(axis(k) for k in range(node.rank)))
+
+
+def truth(condition: Expr | None, span: Span = NOWHERE) -> View:
+    """Whether a condition on positions and sizes holds: the constant true, and false elsewhere.  None: everywhere."""
+    return View(const_node(True, bool_, span), (), condition, False)
+
+
+def condition_of(test: View) -> Expr | None:
+    """The condition that `truth` was made of; None where the test is made otherwise."""
+    return test.domain if test.fill is False and test.node.op == "const" and test.node.attr.value is True else None
 
 
 def scalar(node: Node) -> View:
@@ -386,7 +396,7 @@ def users(graph: Graph) -> dict[Node, list[tuple[Node, int]]]:
 
 
 __all__ = [
-    "Attr", "Graph", "Node", "Port", "Shape", "Size", "View", "cascade_nodes", "const_node", "elementwise", "gather_node", "identity", "input_node",
+    "Attr", "Graph", "Node", "Port", "Shape", "Size", "View", "cascade_nodes", "condition_of", "const_node", "elementwise", "gather_node", "identity", "input_node",
     "iota_node", "make", "operand_domain", "postorder", "previous_node", "reached_node", "reduce_node", "rewrite", "scalar", "scan_node", "scatter_node", "size",
-    "state_axes", "state_count", "update_node", "users", "with_operands",
+    "state_axes", "state_count", "truth", "update_node", "users", "with_operands",
 ]  # fmt: skip

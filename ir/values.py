@@ -8,7 +8,7 @@ from . import complex_values
 from .dtypes import INDEX, DType, bool_, f32
 from .errors import CompilerBug
 from .expr import FALSE, ONE, TRUE, ZERO, Expr, Scalar, as_expr, axis, call, const, product
-from .graph import Node, Port, Shape, View, const_node, elementwise, identity, input_node, iota_node, make as make_node
+from .graph import Node, Port, Shape, View, const_node, elementwise, identity, input_node, iota_node, make as make_node, truth
 from .primops import ACCEPTS, OPS, accepts
 from .scope import Scope
 from .tensor import BuildError, Int, Tensor, show, show_shape
@@ -68,7 +68,7 @@ class Values(Scope):
         condition = self.tidy(condition, shape)
         if condition.is_const:
             return Tensor(View(const_node(condition.attr, bool_, self.span), ()), shape)
-        return Tensor(View(const_node(True, bool_, self.span), (), condition, False), shape)
+        return Tensor(truth(condition, self.span), shape)
 
     # ---- leaving the builder
 

@@ -24,9 +24,8 @@ from collections.abc import Callable
 
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
-from ..ir.dtypes import bool_
 from ..ir.expr import axis, both
-from ..ir.graph import Graph, Node, View, const_node, elementwise, identity, make, postorder, reduce_node, with_operands
+from ..ir.graph import Graph, Node, View, condition_of, elementwise, identity, make, postorder, reduce_node, truth, with_operands
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
 from ..ir.walks import leaves
@@ -121,8 +120,9 @@ def _masked(factor: View, found: Choice, known: Known) -> View | None:
         # what lies in memory as it is multiplied may be read in place: 8 of 256 × 256 by 256 × 64, 1.4 of PyTorch's speed, 0.43 where panels are packed and masked meanwhile
         masked = make("contiguous", masked.dtype, masked.shape, (identity(masked),), span=found.node.span)
         return View(masked, tuple(axis(a) for a in axes))
-    if found.test.node is const_node(True, bool_) and factor.node.op == "input" and factor.fill == 0:
-        return View(factor.node, factor.index, both(factor.domain, found.test.domain), factor.fill)
+    condition = condition_of(found.test)
+    if condition is not None and factor.node.op == "input" and factor.fill == 0:
+        return View(factor.node, factor.index, both(factor.domain, condition), factor.fill)
     return None
 
 
@@ -132,7 +132,7 @@ def _choice(n: Node) -> Choice | None:
         return None
     view = n.args[0]
     if view.domain is not None and view.fill == 0:
-        test, product = View(const_node(True, bool_), (), view.domain, False), View(view.node, view.index)
+        test, product = truth(view.domain), View(view.node, view.index)
     elif view.domain is None and view.node.op == "where" and is_zero(view.node.args[2]):
         test, product = view.operands[:2]
     else:

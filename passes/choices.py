@@ -19,6 +19,7 @@ from ..ir.expr import ONE, Expr
 from ..ir.graph import Node, postorder
 from ..ir.primops import OPS
 from ..ir.walks import leaves
+from .by_sizes import by_sizes
 
 MOST = 8  # values side by side along one axis: they and what they are made of are to stay in registers
 
@@ -79,10 +80,9 @@ def size_condition(node: Node, in_memory: Container[Node]) -> Expr | None:
         if n in seen or (n in in_memory and n is not node):
             continue
         seen.add(n)
-        if n.op == "where":
-            condition = n.args[0]
-            if condition.node.op == "const" and condition.domain is not None and condition.fill is False and not leaves(condition.domain, "axis"):
-                return condition.domain
+        found = by_sizes(n)
+        if found is not None:
+            return found.first
         if n.op in OPS:
             stack += [a.node for a in n.args]
     return None

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ..ir.bounds import Known
-from ..ir.dtypes import bool_
 from ..ir.expr import ZERO, Expr, axis, call, const
-from ..ir.graph import Node, View, const_node, elementwise, identity, make, reduce_node, scalar
+from ..ir.graph import Node, View, condition_of, const_node, elementwise, identity, make, reduce_node, scalar, truth
 from ..ir.record import record
 from ..ir.simplify import assuming, prove_le, simplify
 from .reading import factors, reads_of
@@ -101,7 +100,7 @@ def _tree(v: View) -> _Tree:
     if is_zero(v):
         return None
     if v.domain is not None and v.fill == 0:
-        return _Chosen(View(const_node(True, bool_), (), v.domain, False), _tree(View(v.node, v.index)), None)
+        return _Chosen(truth(v.domain), _tree(View(v.node, v.index)), None)
     if v.domain is None and v.node.op == "where":
         test, yes, no = v.operands
         return _Chosen(test, _tree(yes), _tree(no))
@@ -165,8 +164,9 @@ def _one_by_one(n: Node, bare_of: Callable[[Node], Node]) -> Node:
 
 
 def _opposite(test: View, domain: tuple[Expr, ...]) -> View:
-    if test.node is const_node(True, bool_) and test.domain is not None and test.fill is False:
-        return View(test.node, (), simplify(call("bit_not", test.domain)), False)
+    condition = condition_of(test)
+    if condition is not None:
+        return truth(simplify(call("bit_not", condition)))
     if test.domain is None:
         return View(elementwise("bit_not", test.node.shape, identity(test.node)), test.index)
     return identity(elementwise("bit_not", domain, test))

@@ -27,6 +27,7 @@ from ..ir.record import record, replace
 from ..ir.simplify import assuming, prove, prove_le, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import leaves, substitute
+from .by_sizes import by_sizes
 from .choices import order
 from .costs import nominal, operation, points, read, write
 from .level_zero import LEAVES, STRUCTURAL, every_operator, without_cascades
@@ -246,10 +247,10 @@ class _Planner:
 
     def branches(self, root: tuple[Node, int], inside: dict[Node, int]) -> list[tuple[tuple[Node, int], dict[Node, int]]]:
         """What is reduced in the kernels of a root, apart for each of two values between which the sizes choose: these are never both computed."""
-        node = root[0].args[0].node if root[0].op == "contiguous" else root[0]
-        if node.op != "where" or node.args[0].node.op != "const" or leaves(node.args[0].domain or ZERO, "axis"):
+        choice = by_sizes(root[0].args[0].node if root[0].op == "contiguous" else root[0])
+        if choice is None:
             return [(root, inside)]
-        sides = (set(postorder(a.node)) for a in node.args[1:])
+        sides = (set(postorder(v.node)) for v in choice.sides)
         return [(root, {n: depth for n, depth in inside.items() if n in side}) for side in sides]
 
     def beside_contractions(self) -> list[Node]:

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..ir.bounds import Known
-from ..ir.dtypes import bool_
 from ..ir.expr import ZERO, Expr, axis, both, ceildiv, const, product, where
 from ..ir.graph import Node, Shape, View, const_node, elementwise, identity, iota_node, make, reduce_node, scalar, scan_node
 from ..ir.simplify import simplify
+from .by_sizes import BySizes
 from .chosen_products import reads_inside
 from .sums_of_products import Factor, Product, as_it_lies
 
@@ -95,8 +95,7 @@ class _Chunks:
         result = make("contiguous", value.dtype, value.shape, (identity(value),), span=p.node.span)
         at = axis(t.position)
         index = tuple({self.chunk: at // CHUNK, self.row: at % CHUNK}.get(k, axis(k)) for k in kept)
-        chosen = View(const_node(True, bool_), (), many, False)
-        return elementwise("where", p.node.shape, chosen, View(result, index, many, 0), identity(p.node), span=p.node.span)
+        return BySizes(many, View(result, index, many, 0), identity(p.node)).node(p.node.shape)
 
     def _near(self, kept: Sequence[int]) -> Node:
         """What positions of a chunk add for each other, as it is written, with scores that are stored."""

@@ -22,16 +22,14 @@ from typing import NamedTuple
 from ..ir import polynomial as pl
 from ..ir.bounds import Known
 from ..ir.contraction_order import kept_names
-from ..ir.dtypes import bool_
-from ..ir.expr import FALSE, TRUE, ZERO, Expr, axis, both, call, product, where
-from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, make, postorder, reduce_node, users, with_operands
+from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, product
+from ..ir.graph import Graph, Node, View, elementwise, identity, make, postorder, reduce_node
 from ..ir.polynomial import Monomial, Poly
-from ..ir.primops import OPS
 from ..ir.record import replace
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from ..ir.text.expressions import show_expr
-from ..ir.walks import leaves
+from .by_sizes import BySizes, by_sizes, extents_where, replaced
 from .in_chunks import in_chunks
 from .sums_of_products import Product, as_it_lies, groups, products
 
@@ -42,80 +40,26 @@ WORTH = 0.8  # of the operations that are written
 Order = int | tuple["Order", "Order"]
 
 
-class _Chosen(NamedTuple):
-    """One of two values, between which the sizes choose."""
-
-    first: Expr
-    one: Node
-    two: Node
-
-    @property
-    def node(self) -> Node:
-        test = View(const_node(True, bool_), (), self.first, False)
-        return elementwise("where", self.one.shape, test, identity(self.one), identity(self.two), span=self.one.span)
-
-
 def reassociate(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
     known = assuming(Known(ir.size_info()), both(*ir.requires))
-    better: dict[Node, Node | _Chosen] = {}
+    better: dict[Node, Node | BySizes] = {}
     for group in groups(products(ir)):
         if any(p.conditions for p in group):
             better |= {} if target.gpu else in_chunks(group, known)
         else:
             better |= _better(group, known, target)
-    return _replaced(ir, better) if better else ir
+    return replaced(ir, better) if better else ir
 
 
 def chosen_orders(graph: Graph) -> tuple[str, ...]:
     """Where the sizes choose between two values that have sums; a sentence each."""
     found: dict[str, None] = {}
     for n in graph.nodes():
-        first = n.args[0].domain if n.op == "where" and n.args[0].node is const_node(True, bool_) else None
-        if first is not None and not leaves(first, "axis") and all(any(m.op == "reduce" for m in postorder(a.node)) for a in n.args[1:]):
-            found[f"where `{show_expr(first)}`, what is summed is multiplied in another order: fewer operations"] = None
+        choice = by_sizes(n)
+        if choice is not None and all(any(m.op == "reduce" for m in postorder(v.node)) for v in choice.sides):
+            found[f"where `{show_expr(choice.first)}`, what is summed is multiplied in another order: fewer operations"] = None
     return tuple(found)
-
-
-# ---- the graph
-
-
-def _replaced(ir: Graph, better: dict[Node, Node | _Chosen]) -> Graph:
-    """The graph with other values in the place of some.  What follows a choice pointwise follows both values, so that it stays in one kernel with each."""
-    readers, outputs = users(ir), {n for _, n in ir.outputs}
-    done: dict[Node, Node] = {}
-    chosen: dict[Node, _Chosen] = {}
-
-    def real(n: Node) -> Node:
-        return _stored(chosen[n].node) if n in chosen else done[n]
-
-    for n in ir.nodes():
-        new = better.get(n)
-        if isinstance(new, _Chosen):
-            chosen[n] = _Chosen(new.first, _on(new.one, done), _on(new.two, done))
-            continue
-        if new is not None:
-            done[n] = _on(new, done)
-            continue
-        choices = [chosen[a.node] for a in n.args if a.node in chosen and a.domain is None and len(readers[a.node]) == 1 and a.node not in outputs]
-        alike = n.op in OPS and any(a.is_identity and a.node in chosen and a.node.shape == n.shape for a in n.args)
-        if alike and all(c.first is choices[0].first for c in choices) and len(choices) == sum(a.node in chosen for a in n.args):
-            sides = (
-                tuple(View(getattr(chosen[a.node], side) if a.node in chosen else done[a.node], a.index, a.domain, a.fill) for a in n.args)
-                for side in ("one", "two")
-            )
-            chosen[n] = _Chosen(choices[0].first, *(make(n.op, n.dtype, n.shape, args, n.attr, n.span) for args in sides))
-            continue
-        done[n] = with_operands(n, {a.node: real(a.node) for a in n.args})
-    return ir.with_outputs(tuple(chosen[n].node if n in chosen else done[n] for _, n in ir.outputs))
-
-
-def _on(n: Node, done: dict[Node, Node]) -> Node:
-    """A node on what has taken the place of the nodes that it is made of."""
-    made: dict[Node, Node] = {}
-    for m in postorder(n):
-        made[m] = done[m] if m in done else with_operands(m, made)
-    return made[n]
 
 
 # ---- orders and what they cost
@@ -168,14 +112,14 @@ def _divides(m: Monomial, c: int, n: Monomial, d: int, known: Known) -> bool:
     return c <= d
 
 
-def _better(group: list[Product], known: Known, target: Target) -> dict[Node, Node | _Chosen]:
+def _better(group: list[Product], known: Known, target: Target) -> dict[Node, Node | BySizes]:
     """Sums, some of which share a sum inside, in orders that cost less, or in one of two, of which one may be that which is written; nothing where they may stay as they are."""
     cost = _total(pl.poly(product((*n.shape, *n.attr.extents))) for n in dict.fromkeys(m for p in group for m in (p.node, *p.inside)))
     every = [{order: _cost(p, order) for order in _orders(tuple(range(len(p.factors))))} for p in group]
     if not cost:
         return {}  # there are no elements
     made: Callable[[Product, Expr | None], Node] = _as_written
-    result: dict[Node, Node | _Chosen] = {}
+    result: dict[Node, Node | BySizes] = {}
     for always in (True, False):
         some = [[o for o, c in costs.items() if not always or _never_more(c, cost, known)] for costs in every]
         if not all(some):
@@ -190,7 +134,7 @@ def _better(group: list[Product], known: Known, target: Target) -> dict[Node, No
             result = {p.node: made(p, None) for p in group}
         elif first is not FALSE and not target.gpu:
             other = simplify(call("bit_not", first), known)
-            result = {p.node: _Chosen(first, _made(p, orders[p.node], first), made(p, other)) for p in group}
+            result = {p.node: BySizes(first, identity(_made(p, orders[p.node], first)), identity(made(p, other))) for p in group}
     return result
 
 
@@ -264,14 +208,14 @@ def _part(p: Product, order: Order, wanted: Expr | None, last: bool = False) -> 
     extents = tuple(p.extents[a] for a in (*kept, *summed))
     inside = {axis(a): axis(k) for k, a in enumerate((*kept, *summed))}
     first, *second = (part.view.through(inside) for part in parts)
-    value = identity(elementwise("mul", _if(wanted, extents), first, *second, span=p.node.span)) if second else first
+    value = identity(elementwise("mul", extents_where(wanted, extents), first, *second, span=p.node.span)) if second else first
     if not summed:
         return _Part(View(value.node, tuple(map(axis, kept))), kept)
     shape, reduced = extents[: len(kept)], extents[len(kept) :]
     if wanted is None or last:
-        node = reduce_node("add", shape, _if(wanted, reduced), value, p.node.span)
+        node = reduce_node("add", shape, extents_where(wanted, reduced), value, p.node.span)
     else:
-        node = _stored(reduce_node("add", _if(wanted, shape), reduced, value, p.node.span))
+        node = _stored(reduce_node("add", extents_where(wanted, shape), reduced, value, p.node.span))
     return _Part(View(node, tuple(map(axis, kept))), kept)
 
 
@@ -288,11 +232,6 @@ def _names(axes: Iterable[int] = ()) -> list[str]:
     return [str(a) for a in axes]
 
 
-def _if(wanted: Expr | None, extents: Shape) -> Shape:
-    """Extents of nothing where it is not wanted."""
-    return extents if wanted is None or not extents else (where(wanted, extents[0], ZERO), *extents[1:])
-
-
 def _stored(n: Node) -> Node:
     return make("contiguous", n.dtype, n.shape, (identity(n),), span=n.span)
 
@@ -303,9 +242,9 @@ def _as_written(p: Product, wanted: Expr | None) -> Node:
     for n in postorder(p.node):
         args = tuple(View(done[a.node], a.index, a.domain, a.fill) for a in n.args)
         if n is p.node:
-            done[n] = make(n.op, n.dtype, n.shape, args, replace(n.attr, extents=_if(wanted, n.attr.extents)), n.span)
+            done[n] = make(n.op, n.dtype, n.shape, args, replace(n.attr, extents=extents_where(wanted, n.attr.extents)), n.span)
         elif n in p.through:
-            some = make(n.op, n.dtype, _if(wanted, n.shape), args, n.attr, n.span)
+            some = make(n.op, n.dtype, extents_where(wanted, n.shape), args, n.attr, n.span)
             done[n] = _stored(some) if n.op == "reduce" else some
         else:
             done[n] = n

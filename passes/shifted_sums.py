@@ -11,13 +11,13 @@ too (`ask_after.py`).  Whether that is less than to store the sums and to read t
 from __future__ import annotations
 
 from ..ir.bounds import Known
-from ..ir.dtypes import bool_
-from ..ir.expr import ZERO, Expr, axis, ceildiv, const, product, where
-from ..ir.graph import Node, View, const_node, elementwise, identity, make, reduce_node
+from ..ir.expr import ZERO, Expr, axis, ceildiv, const, product
+from ..ir.graph import Node, View, identity, make, reduce_node
 from ..ir.polynomial import poly
 from ..ir.simplify import prove_le, simplify
 from ..ir.target import Target
 from ..ir.walks import leaves, substitute
+from .by_sizes import BySizes, extents_where
 
 COLUMNS = 8  # fewer leave lanes empty
 STORED = 10  # terms of a sum inside that take as long as to store it and to read it again, beyond what stays in a cache
@@ -50,14 +50,13 @@ def where_it_pays(n: Node, bare: Node, windows: set[int], known: Known, target: 
     apart = simplify((terms * deep + (terms - target.l2 // n.dtype.bytes) * STORED).lt(together), known)
     if apart.is_const:
         return None if apart.attr else bare
-    first, *others = inner.shape
-    shape = (where(apart, first, ZERO), *others)  # no memory for what is not used
+    shape = extents_where(apart, inner.shape)  # no memory for what is not used
     sums = make(
         "contiguous", inner.dtype, shape, (identity(make(inner.op, inner.dtype, shape, inner.args, inner.attr, inner.span)),), span=inner.span
     )
     view = n.args[0]
     as_it_was = make(n.op, n.dtype, n.shape, (View(sums, view.index, view.domain, view.fill),), n.attr, n.span)
-    return elementwise("where", n.shape, View(const_node(True, bool_), (), apart, False), identity(as_it_was), identity(bare), span=n.span)
+    return BySizes(apart, identity(as_it_was), identity(bare)).node(n.shape)
 
 
 def _once(n: Node, known: Known) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..ir.bounds import Known
-from ..ir.dtypes import DType, bool_
+from ..ir.dtypes import DType
 from ..ir.expr import ONE, ZERO, Expr, axis, both, const, floordiv, mod
-from ..ir.graph import Node, Shape, View, const_node, elementwise, identity, make
+from ..ir.graph import Node, Shape, View, condition_of, elementwise, identity, make, truth
 from ..ir.polynomial import coefficient, degree, expr as from_poly, poly
 from ..ir.simplify import prove_equal, simplify
 from ..ir.walks import postorder, substitute
@@ -86,7 +86,7 @@ def in_turn(event: Event, axes: list[Expr], boxes: Mapping[Expr, Expr], shape: S
 def turn_of(event: Event, turn: Turn, view: View, old: Node, shape: Shape, known: Known) -> Node:
     """Every so many positions are the value, the others as they were."""
     rank, own = len(shape), turn.shape(shape)
-    condition = View(const_node(True, bool_), (), axis(turn.axis + 1).eq(const(turn.first)), False)
+    condition = truth(axis(turn.axis + 1).eq(const(turn.first)))
     base = View(old, ()) if old.op == "const" else identity(old)
     if old.op == "contiguous":
         base = old.args[0]  # what is stored in turn is of one making
@@ -106,9 +106,9 @@ def turn_of(event: Event, turn: Turn, view: View, old: Node, shape: Shape, known
 def _without_rest(base: View, turn: Turn, stored: set[int]) -> View:
     """What is read beside the positions that are stored; where those that were stored before are all others, not what was there before them."""
     node = base.node
-    if node.op != "where" or not base.is_identity or node.args[0].node is not const_node(True, bool_):
+    if node.op != "where" or not base.is_identity or (chosen := condition_of(node.args[0])) is None:
         return base
-    first = next((k for k in range(turn.every) if node.args[0].domain is axis(turn.axis + 1).eq(const(k))), None)
+    first = next((k for k in range(turn.every) if chosen is axis(turn.axis + 1).eq(const(k))), None)
     if first is None:
         return base
     stored = stored | {first}
@@ -122,9 +122,8 @@ def box_of(event: Event, view: View, domain: Expr | None, old: Node, shape: Shap
     """A box of the tensor is the value, the rest as it was."""
     if old.op == "const" and view.domain is None:
         return make("contiguous", old.dtype, shape, (View(view.node, view.index, domain, old.attr.value),), span=event.span)
-    condition = View(const_node(True, bool_), (), domain, False)
     base = View(old, ()) if old.op == "const" else identity(old)
-    return elementwise("where", shape, condition, View(view.node, view.index, both(domain, view.domain), view.fill), base, span=event.span)
+    return elementwise("where", shape, truth(domain), View(view.node, view.index, both(domain, view.domain), view.fill), base, span=event.span)
 
 
 def whole(view: View, dtype: DType, shape: Shape) -> Node:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from cascades import OPTIONS, after, before, check_one_pass, nests
 from compilers import needs_cc
-from luminal.ir.kernel import Alloc, If, Kernel, Loop, statements
+from luminal.ir.evaluate import evaluate
+from luminal.ir.kernel import Alloc, If, Kernel, Loop, Store, statements
 from luminal.ir.record import replace
 from luminal.ir.target import Target
 from luminal.passes.legalize import legalize
@@ -126,3 +127,15 @@ def test_rows_that_are_left_over() -> None:
             x = rng.standard_normal((rows, n)).astype(np.float32)
             e = np.exp(x - x.max(1, keepdims=True))
             np.testing.assert_allclose(f(x), e / e.sum(1, keepdims=True), rtol=1e-5, err_msg=f"{rows}×{n}")
+
+
+@pytest.mark.parametrize(
+    ("rows", "length", "expected"), [(10**7, 20, True), (10**7, 128, True), (10**7, 300, False), (1000, 300, True), (1000, 3000, False)]
+)
+def test_very_short_rows_are_worked_off_together_wherever_they_come_from(rows: int, length: int, expected: bool) -> None:
+    kernel = scheduled(SHARING["softmax"], replace(CPU, vector_bytes=32, l2=1 << 20, l3=1 << 25))
+    together = next(
+        s for s in reversed([*statements(kernel.body)]) if isinstance(s, If) and any(isinstance(t, Loop) and t.axis == "i.0" for t in s.body)
+    )
+    assert bool(evaluate(together.condition, {"B": rows, "N": length})) is expected
+    assert not any(isinstance(s, Store) and s.stream is not None for s in statements(together.body))

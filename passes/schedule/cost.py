@@ -149,6 +149,8 @@ COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of ea
 SEARCHED = 4096  # positions that are looked at before it is asked whether one is found
 SIDE_BY_SIDE = 128  # rows with accumulators each, of reductions that jump between rows: they stay in the first cache
 BLOCKS = 8  # of so many rows, at least: fewer are shared unevenly
+TOGETHER_ANYWHERE = 512  # bytes of a row up to which rows from memory are worked off together too, half of it with one reduction, and their results not stored past the caches (Zen 4, one thread, 50 to 77 MB, rows of 20, 33, 64, 100, 128 floats:
+# layer norm 2.1, 2.3, 1.3 to 2, 1.5, 0.8 to 1.3 times as fast, softmax 1.9, 2.3, 2.0, 1.5, 1.3, RMS norm 1.4, 1.8, 1.3, 0.94, 0.7)
 TOGETHER = 3  # of the first cache the part that rows may take which are worked off together (softmax and norms of 1000 floats 1.05 to 1.08, of 1500 0.87 to 0.92 times as fast): results, what all rows share and what is asked for have their places there too
 ROWS = 4  # of such a reduction that are read side by side
 WIDE_FIRST = 48 << 10  # bytes of a first cache that has room for what several rows ask for, beside what they share
@@ -327,9 +329,11 @@ def rows_ahead(target: Target) -> int:
     return target.l2 // 4
 
 
-def short_row(target: Target, widest: int, reductions: int) -> int:
-    """Elements of so many bytes up to which rows are worked off together; fewer with one reduction, after which little is waited for (RMS norm, from the second cache: 64 floats 1.5, 128 1.1, 768 0.9 times as fast)."""
-    return target.l1 // TOGETHER // (rows_together(target) * widest) // (1 if reductions > 1 else 3)
+def short_rows(target: Target, widest: int, reductions: int) -> tuple[int, int]:
+    """Elements of so many bytes up to which rows are worked off together where they come from the caches, and wherever they come from; fewer with one reduction, after which little is waited for
+    (RMS norm, from the second cache: 64 floats 1.5, 128 1.1, 768 0.9 times as fast)."""
+    short = target.l1 // TOGETHER // (rows_together(target) * widest) // (1 if reductions > 1 else 3)
+    return short, min(short, TOGETHER_ANYWHERE // widest // (1 if reductions > 1 else 2))
 
 
 def columns_in_lanes(elements: int, size: int, lanes: int) -> bool:

@@ -12,7 +12,8 @@
 Nothing is copied, so nothing has to be amortised: small sizes run at the speed of large ones.  Where there are registers for a wide tile, there are several such nests inside the loop over row.0: whole
 tiles of columns, and one for what is left over, of as many vectors as that takes: what is computed in vain is less than one (48³ 1.18, 100³ 1.05 × as fast as with narrow tiles alone).  Four vectors side by
 side are loaded for few rows, three for more of them.  A single vector that these leave over takes more than half as long as two (`_Shape`): where the number of columns is free, few tiles of three are followed
-by one of four instead, all of few rows (one thread, 64³ floats 1.05, 100³ 1.09 × as fast so).
+by one of four instead, all of four rows, so that fewer rows are computed again behind the last (one thread, 64³ floats 1.05, 100³ 1.09 × as fast so; Zen 4, beside six rows: 64³ 1.03, 16×64×64 1.13,
+20×100×50 1.20 ×).
 
 *Streamed*: there are few rows, so the column operand is read from memory about once, and that is what takes the time: it is read in the order in which it lies.
 
@@ -39,7 +40,7 @@ from ...ir.walks import postorder
 from .. import costs
 from . import roles
 from .affine import stride
-from .cost import FEW, SHALLOW, SINGLE_AMONG, STREAM_DEPTH, STREAM_TILES, UNPACKED, VECTORS, Blocking, InPlace, first_lanes
+from .cost import FEW, SHALLOW, SINGLE_AMONG, STREAM_DEPTH, STREAM_TILES, UNPACKED, VECTORS, WIDE_VECTORS, Blocking, InPlace, first_lanes
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
@@ -75,8 +76,9 @@ def fewer_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = F
     columns, width, lanes = plan.loop(found.column).stop, narrow.whole[0], narrow.rest[0]
     over = both(const(width).lt(columns), columns.le(floordiv(columns, const(width)) * width + lanes), _small(plan, found, few))
     assert over is not None
-    shape = _Shape(block.wide_rows, narrow.whole, (block.wide_columns,), 1)
-    reason = f"the single vector that these leave over and the tile before it are one of {block.wide_rows}×{block.wide_columns}"
+    rows = min(block.wide_rows, WIDE_VECTORS)
+    shape = _Shape(rows, narrow.whole, (block.wide_columns,), 1)
+    reason = f"the single vector that these leave over and the tile before it are one of {rows}×{block.wide_columns}"
     return tried_where(plan, over, reason, lambda: tiles(plan, found, block, shape=shape))
 
 

@@ -31,11 +31,23 @@ def lengthened(plan: Plan) -> None:
         if outer is None or outer in roles.shape(plan.kernel).axes[:SHARED]:
             continue
         try:
-            joined = plan.collapsed((outer, axis))
+            joined = _joined(plan, outer, axis)
         except StepError:
             continue
-        plan.note(f"`{outer}` and `{axis}` are one axis: all that is touched lies along both as along one")
         waiting = [*(x for x in waiting if x != outer), joined]
+
+
+def longest(plan: Plan, axis: str) -> str:
+    """The loop made one with those around it as far as that goes, whoever shares them: its name."""
+    while (outer := _around(plan, axis)) is not None:
+        axis = _joined(plan, outer, axis)
+    return axis
+
+
+def _joined(plan: Plan, outer: str, axis: str) -> str:
+    joined = plan.collapsed((outer, axis))
+    plan.note(f"`{outer}` and `{axis}` are one axis: all that is touched lies along both as along one")
+    return joined
 
 
 def _around(plan: Plan, axis: str) -> str | None:

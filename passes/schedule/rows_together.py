@@ -16,7 +16,7 @@ second cache: rows of 64 2.3, of 128 1.9, of 512 1.5, of 768 1.2 times as fast.)
 
 from __future__ import annotations
 
-from ...ir.expr import ONE, TRUE, ZERO, Expr, both, const, var
+from ...ir.expr import ONE, TRUE, ZERO, Expr, both, call, const, var
 from ...ir.kernel import Block, If, Kernel, Let, Loop, Store, statements
 from ...ir.simplify import simplify
 from ...ir.walks import substitute
@@ -53,7 +53,7 @@ def by_length(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
 
 
 def _short(plan: Plan) -> Expr | None:
-    """The condition under which rows are short and all of them are in the caches; None where it never holds, or rows are no rows."""
+    """The condition under which rows are short and all of them are in the caches, or very short; None where it never holds, or rows are no rows."""
     form = roles.shape(plan.kernel)
     most = cost.rows_together(plan.target)
     if (
@@ -79,9 +79,9 @@ def _short(plan: Plan) -> Expr | None:
     sizes = dict.fromkeys(plan.facts.buffers[b].elements * plan.facts.buffers[b].dtype.bytes for b in sorted(touched & plan.facts.buffers.keys()))
     least = const(cost.stream_bytes(plan.target))
     widest = max((plan.facts.buffers[b].dtype.bytes for b in touched & plan.facts.buffers.keys()), default=1)
-    short = const(cost.short_row(plan.target, widest, sum(x.kind == "reduce" for x, _ in loops)))
-    bounds = [*(e.le(short) for e in lengths), *(e.lt(least) for e in sizes)]
-    found = simplify(both(*bounds) or TRUE, plan.facts.known)
+    short, shortest = (const(n) for n in cost.short_rows(plan.target, widest, sum(x.kind == "reduce" for x, _ in loops)))
+    anywhere, cached = (both(*bounds) or TRUE for bounds in ((e.le(shortest) for e in lengths), (e.lt(least) for e in sizes)))
+    found = simplify(both(*(e.le(short) for e in lengths), call("bit_or", anywhere, cached)) or TRUE, plan.facts.known)
     return None if found.is_const and not found.attr else found
 
 
@@ -113,7 +113,7 @@ def _together(plan: Plan) -> None:
         raise StepError("not all loops of a row are known to be short")
     read = {b: [x.axis for x in loops if any(n.attr == b for n in reads((x,)))] for b in plan.facts.buffers}
     tabulated(plan)
-    vectors_inside(plan, side_by_side=cost.ACCUMULATORS)
+    vectors_inside(plan, side_by_side=cost.ACCUMULATORS, lines=False)  # before and behind lines would be most of a row
     if any(x.kind not in ("vector", "unroll") for x in roles.innermost(plan.loop(row).body)):
         raise StepError("a loop of a row stays scalar")
     plan.do("split", row, most, tail="cut")

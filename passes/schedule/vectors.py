@@ -10,7 +10,7 @@ transposition    store and loads are consecutive along different axes: square ti
 from __future__ import annotations
 
 from ...ir.expr import ZERO, Expr, var
-from ...ir.kernel import Alloc, Block, Loop, Store
+from ...ir.kernel import Alloc, Block, Loop, Store, perfect
 from ...ir.simplify import simplify
 from ...ir.target import PAGE
 from . import cost, roles
@@ -20,6 +20,7 @@ from .chains import candidates as candidates_to_hold
 from .columns_inside import columns_inside, expanded, strips
 from .joined_axes import joined, positions_as_data
 from .lines import aligned, chooses
+from .longer_rows import longest
 from .partial_rows import computed_long, stored_in_part
 from .parts import parted
 from .plan import Plan
@@ -55,13 +56,15 @@ def vectors(plan: Plan) -> None:
     streamed(plan)
 
 
-def vectors_inside(plan: Plan, loops: list[Loop] | None = None, side_by_side: int = cost.MOST_ACCUMULATORS, strips: int = 1) -> None:
-    """Vectors along some innermost loops (by default all), at most so many of them side by side in reductions, and in long loops that are none, or along what is around them."""
+def vectors_inside(
+    plan: Plan, loops: list[Loop] | None = None, side_by_side: int = cost.MOST_ACCUMULATORS, strips: int = 1, lines: bool = True
+) -> None:
+    """Vectors along some innermost loops (by default all), at most so many of them side by side in reductions, and in long loops that are none, or along what is around them; these begin at `lines`."""
     for x in roles.innermost(plan.kernel.body) if loops is None else loops:
         if columns_inside(plan, x):
             continue
         for rest in rows_side_by_side(plan, x, _width(plan, x.body, x.axis)):
-            vectors_along(plan, rest, side_by_side if rest is x else 1, strips)
+            vectors_along(plan, rest, side_by_side if rest is x else 1, strips, lines)
 
 
 def _width(plan: Plan, body: Block, along: str = "") -> int:
@@ -121,7 +124,7 @@ def _identity(address: Expr, form: roles.Shape) -> bool:
     return same_position(address, expected)
 
 
-def strip(plan: Plan, axis: str, width: int, side_by_side: int = 1) -> None:
+def strip(plan: Plan, axis: str, width: int, side_by_side: int = 1, lines: bool = True) -> None:
     """Vectors along a parallel loop, so many in an iteration, and a scalar tail."""
     extent = plan.extent(axis)
     if width < 2 or (extent is not None and extent < width):
@@ -132,7 +135,7 @@ def strip(plan: Plan, axis: str, width: int, side_by_side: int = 1) -> None:
     divided = any(taken_apart(simplify(a, known) if divides(a, [axis]) else a, axis) for a in read)
     # a piece that another piece follows begins where that ends, and is often short: where lines begin would be worked out for each
     piece = f"part {axis.removesuffix('.1')}" in plan.kernel.schedule
-    if not divided and not piece and (head := aligned(plan, axis)) is not None:
+    if lines and not divided and not piece and (head := aligned(plan, axis)) is not None:
         _last_lanes(plan, head, width)
     axis = _taken_in_turn(plan, axis, width)
     if not plan.has(axis):
@@ -205,7 +208,7 @@ def _up_to_the_end(plan: Plan, axis: str, width: int) -> None:
         plan.note(f"vectors of {width} along `{axis}`, gathered only where an end is reached")
 
 
-def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.MOST_ACCUMULATORS, strips: int = 1) -> None:
+def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.MOST_ACCUMULATORS, strips: int = 1, lines: bool = True) -> None:
     """Vectors along an innermost loop inside a row."""
     axis, width = loop.axis, _width(plan, loop.body, loop.axis)
     extent = plan.extent(axis)
@@ -224,7 +227,7 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.MOST_ACCUMULA
     elif loop.kind == "parallel":
         most = plan.at_most(axis)
         # what such a loop asks for of the next row is worked out once for several vectors (RMS norm of 4096² 1.15, layer norm of rows of 2048 in the second cache 1.1 to 1.2 times as fast)
-        strip(plan, axis, width, strips if most is None or most * plan.target.vector_bytes > width * PAGE else 1)
+        strip(plan, axis, width, strips if most is None or most * plan.target.vector_bytes > width * PAGE else 1, lines)
     elif loop.kind == "reduce":
         if not plan.tried("search", axis, cost.SEARCHED):
             plan.note(f"`{axis}` looks for a first position, {cost.SEARCHED} at a time, up to where it is")
@@ -342,18 +345,24 @@ def _column(plan: Plan, axis: str) -> bool:
             plan.note(f"rows are read {columns} columns at a time along the kept axis `{axis}`: a page or more of memory in order")
             plan.do("parallel", roles.shape(plan.kernel).axes[0])
             return True
+        if not once:
+            axis = longest(plan, axis)
+            extent = plan.extent(axis)
         factor = width * cost.ACCUMULATORS
         if once and extent is not None and extent <= factor and cost.first_lanes(plan.target):
             strips(plan, axis, width << (-(-extent // width) - 1).bit_length(), pad=True)
         else:
             while extent is not None and extent < factor:
                 factor //= 2
-            strips(plan, axis, factor, *([width] if factor > width else []))
+            strips(plan, axis, factor, *([width] if factor > width else []), pad=cost.first_lanes(plan.target))
     if attempt.refused:
         return False
     outer = roles.shape(plan.kernel).axes
-    for x in outer[:1] or [s.axis for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "parallel"]:
-        plan.do("parallel", x)
+    if outer and not once:
+        plan.tried("fission", *outer)
+    for s in [s for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "parallel"]:
+        inner, _ = perfect((s,), lambda x: x.kind == "parallel")
+        plan.do("parallel", s.axis if once else plan.collapsed([x.axis for x in inner]))
     return True
 
 

@@ -11,7 +11,7 @@ from ....ir.dtypes import i32
 from ....ir.expr import CHOOSES, INDEX, Expr, broadcast, call, ceildiv, const, maximum, minimum, ramp
 from ....ir.walks import postorder
 from ..affine import difference
-from .axis import ONE_STEP, TWO_STEPS, Axis, Serial, loads_of
+from .axis import ONE_STEP, TWO_STEPS, Axis, Serial
 
 
 class First(NamedTuple):
@@ -56,7 +56,7 @@ def guarded(root: Expr, axis: Axis, widen: Callable[[Expr], Expr], behind: First
     always = _always(root, set(choices))
     partial: dict[Expr, First] = {}
     for c in choices:
-        loads = [[n for n in loads_of(a) if n not in always] for a in c.args[1:]]
+        loads = [_sometimes(a, always) for a in c.args[1:]]
         if not any(loads):
             continue
         found = guard(c.args[0], axis, widen)
@@ -85,6 +85,21 @@ def _always(root: Expr, choices: set[Expr]) -> frozenset[Expr]:
             parts = [parts[0], parts[1] & parts[2]]
         sure[n] = frozenset((n,)).union(*parts)
     return sure[root]
+
+
+def _sometimes(e: Expr, always: frozenset[Expr]) -> list[Expr]:
+    """The loads that an expression wants and that are not performed anyway; what a choice that is made anyway chooses from is up to that one."""
+    found: list[Expr] = []
+    stack, seen = [e], {e}
+    while stack:
+        n = stack.pop()
+        if n in always:
+            continue
+        if n.op == "load":
+            found.append(n)
+        stack += [a for a in n.args if a not in seen]
+        seen.update(n.args)
+    return found
 
 
 def is_every_other(growth: Expr | None, lanes: int, first: First | None) -> bool:
