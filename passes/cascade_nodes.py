@@ -179,7 +179,7 @@ class Redirected:
                 factors.append(identity((yield self.visit(pair[0], group))))
                 additions.append(identity((yield self.visit(pair[1], group))))
                 continue
-            c = _correction(n, state, rows, group, self.infinite) if state is not None and state.exponents else _constant(1, n.dtype)
+            c = _correction(state, rows, group, self.infinite) if state is not None and state.exponents else _constant(1, n.dtype)
             c = yield self.visit(c, group)
             factors.append(identity(c))
             if state is None or state.moments is None:
@@ -187,12 +187,12 @@ class Redirected:
                 continue
             a = addition(state.moments, state.order, group.rows, rows, frozenset(state.earlier))
             if state.exponents:
-                a = identity(elementwise("mul", group.rows, a, identity(_correction(n, state, rows, group, self.infinite))))
+                a = identity(elementwise("mul", group.rows, a, identity(_correction(state, rows, group, self.infinite))))
             additions.append(View((yield self.visit(a.node, group)), a.index))
         return cascade_nodes(group.rows, tuple(states), tuple(factors), tuple(additions))
 
 
-def _correction(n: Node, state: State, rows: tuple[int, ...], group: Group, infinite: frozenset[Node]) -> Node:
+def _correction(state: State, rows: tuple[int, ...], group: Group, infinite: frozenset[Node]) -> Node:
     """By what the sum so far is multiplied when the earlier states move: Π exp(Σ ± scales · (now − previous)), over the rows."""
     to_rows = {axis(a): axis(j) for j, a in enumerate(rows)}
     result: View | None = None

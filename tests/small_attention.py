@@ -23,6 +23,11 @@ SIGMOID = """(composite gated ((Q{bf16}[H N D] K{bf16}[H M D] V{bf16}[H M E]) ->
   (setf w (sigmoid (einsum "hid,hjd->hij" Q K)))
   (return (/ (einsum "hij,hje->hie" w V) (sum w :axis -1 :keepdims t))))"""
 
+# weights that are not exponentials themselves: nothing says how small they may be but looking at them while they are written
+SQUARED = """(composite squared ((Q{bf16}[H N D] K{bf16}[H M D] V{bf16}[H M E]) -> (O{bf16}[H N E]))
+  (setf p (softmax (einsum "hid,hjd->hij" Q K) :axis -1))
+  (return (einsum "hij,hje->hie" (* p p) V)))"""
+
 
 def offer(monkeypatch: pytest.MonkeyPatch, instructions: frozenset[str] = WITH_TILES) -> None:
     """Every instruction is offered; on a machine without it the portable body runs."""

@@ -6,6 +6,7 @@ import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
+from luminal.compiler import Settings, compilations
 from luminal.ir.dtypes import bf16, f32
 from luminal.ir.instructions import TILES
 from luminal.ir.kernel import Module
@@ -15,9 +16,9 @@ from luminal.ir.text import read, show
 from luminal.passes.cascade import cascade
 from luminal.passes.schedule import Facts, StepError, replay, unique
 from luminal.passes.simplify import simplify
-from running import TARGET, composite
+from running import TARGET, composite, outputs
 from scheduling import same
-from small_attention import ATTENTION, MASKED, SIGMOID, WITH_TILES, agrees, offer, small
+from small_attention import ATTENTION, MASKED, SIGMOID, SQUARED, WITH_TILES, agrees, offer, small
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 SIZES = ((1, 1, 1, 1, 1), (2, 57, 130, 33, 20), (1, 150, 65, 64, 64), (1, 130, 520, 7, 40))
@@ -52,6 +53,16 @@ def test_both_products_of_a_cascade(instructions: frozenset[str], text: str, tar
         }
         for note, (a, b, c) in data.items():
             agrees(kernel, text, {"Q": small(a), "K": small(b), "V": small(c)}, (h, n, m, d, e), note)
+
+
+def test_small_weights_are_kept(offered: None) -> None:
+    """Squares of weights are 2^-130 here, which a tile takes for 0, and what they weigh is 2^100: they are found while they are written."""
+    (compilation,) = compilations(SQUARED, Settings(target="native"))
+    q, k, v = np.ones((1, 20, 1)), np.full((1, 40, 1), -45.0), np.full((1, 40, 3), 2.0**100)
+    k[0, 0], v[0, 0] = 0, 0
+    found = outputs(compilation.module, {"Q": small(q), "K": small(k), "V": small(v)}, {"H": 1, "N": 20, "M": 40, "D": 1, "E": 3}, 0)
+    assert found is not None
+    np.testing.assert_allclose(found["O"].astype(float), 39 * np.exp(-90.0) * 2.0**100, rtol=0.02)
 
 
 @needs_cc

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...ir.expr import ZERO, Expr, load, var
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Loop, Stmt, Store, expressions, map_expressions, statements, written
+from ...ir.kernel import Alloc, Buffer, If, Kernel, Loop, Stmt, Store, expressions, map_expressions, statements, written
+from ...ir.places import inner, path_of
 from ...ir.record import replace
 from ...ir.walks import postorder, substitute
 from .tree import Facts, StepError, find, loads_in, local_buffers, path_to, replace_in, touched
@@ -22,10 +23,10 @@ def compute_at(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
     known at the head of the axis' body, and never under a condition (the producer might read outside its buffers there).  Nothing that the producer reads is
     written by or before the consumer.
     """
-    path = path_to(kernel.body, lambda s: isinstance(s, Alloc) and s.buffer.name == buffer)
-    if not path:
+    path = path_of(kernel, buffer)
+    if not path or not isinstance(path[-1], Alloc):
         raise StepError(f"compute_at: no local buffer `{buffer}`")
-    block = kernel.body if len(path) == 1 else _block_with(path[-2], path[-1])
+    block = kernel.body if len(path) == 1 else inner(path[-2])
     users = [s for s in block if buffer in touched((s,))]
     if len(users) != 2:
         raise StepError(f"compute_at: `{buffer}` is used by {len(users)} statements beside its `alloc`; a producer and a consumer are needed")
@@ -45,28 +46,10 @@ def compute_at(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
     new = load(buffer, local.dtype)
     body = map_expressions(loop.body, lambda e: substitute(e, {old: new}))
     moved = replace(loop, body=(Alloc(Buffer(buffer, local.dtype, (), "register")), Store(buffer, (), element), *body))
-    kept = tuple(s for s in block if s is not path[-1] and s is not producer)
-    kept = replace_in(kept, loop, (moved,))
-    return kernel.with_body(kept if len(path) == 1 else _replaced(kernel.body, block, kept))
-
-
-def _block_with(parent: Stmt, child: Stmt) -> Block:
-    if isinstance(parent, If):
-        return parent.body if any(s is child for s in parent.body) else parent.orelse
-    assert not isinstance(parent, (Alloc, Store))
-    return parent.body  # type: ignore[union-attr]
-
-
-def _replaced(body: Block, old: Block, new: Block) -> Block:
-    """The body with one block, found by identity, replaced."""
-    result: list[Stmt] = []
-    for s in body:
-        if isinstance(s, If):
-            s = If(s.condition, new if s.body is old else _replaced(s.body, old, new), new if s.orelse is old else _replaced(s.orelse, old, new))
-        elif isinstance(s, Loop):
-            s = replace(s, body=new if s.body is old else _replaced(s.body, old, new))
-        result.append(s)
-    return tuple(result)
+    changed = kernel.body
+    for s, instead in ((path[-1], ()), (producer, ()), (loop, (moved,))):
+        changed = replace_in(changed, s, instead)
+    return kernel.with_body(changed)
 
 
 def _produced(producer: Stmt, buffer: str) -> tuple[tuple[Expr, ...], Expr]:

@@ -53,7 +53,7 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
                 lanes = RowsInLanes.of(plan, above, width)
                 above = above if lanes is None else lanes.rest
                 few = tuple(t for t in tiles if lanes is None or t[0] < lanes.fewer)  # what is left of longer tiles is shorter
-                sums = _tiled(plan, above, f"{row}.1", few) if above else []
+                sums = _tiled(plan, above, few) if above else []
         for rows, along in sums:
             summed(plan, rows, along, width)
         if lanes is not None:
@@ -69,7 +69,7 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
     return roles.innermost(find(plan.kernel, f"{row}.t").body) if plan.has(f"{row}.t") else []
 
 
-def _tiled(plan: Plan, above: str, row: str, tiles: tuple[tuple[int, int], ...]) -> list[tuple[tuple[str, ...], str]]:
+def _tiled(plan: Plan, above: str, tiles: tuple[tuple[int, int], ...]) -> list[tuple[tuple[str, ...], str]]:
     """Cut the loop `above` in rows of tiles, and what is left of it in those of the next ones, the neighbours inside it in their columns.  The loops of each kind of tile, and along what it sums."""
     sums: list[tuple[tuple[str, ...], str]] = []
     for rows, columns in tiles:

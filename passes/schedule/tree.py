@@ -327,9 +327,9 @@ def unless(condition: Expr, e: Expr) -> Expr:
     return where(condition, e, zero)
 
 
-def walk_paths(block: Block, outer: tuple[Stmt, ...] = ()) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
+def walk_paths(block: Block) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
     """Every statement with what encloses it, outer before inner."""
-    waiting = [(s, outer) for s in reversed(block)]
+    waiting: list[tuple[Stmt, tuple[Stmt, ...]]] = [(s, ()) for s in reversed(block)]
     while waiting:
         s, path = waiting.pop()
         yield s, path
