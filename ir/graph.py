@@ -308,6 +308,11 @@ def state_count(cascade: Node) -> int:
     return len(cascade.args) // 3
 
 
+def reduced_extents(state: Node) -> Shape:
+    """What a state of a cascade runs along: the axes of a reduction, or the last axis of what a nest reads."""
+    return state.args[0].node.shape[-1:] if state.op == "nest" else state.attr.extents
+
+
 def state_axes(cascade: Node, k: int) -> tuple[tuple[int, ...], Shape]:
     """Where each axis of state k stands among the rows and its further axes (in that order), and the extents of the further ones."""
     view, rows = cascade.args[k], len(cascade.attr.extents)
@@ -397,6 +402,6 @@ def users(graph: Graph) -> dict[Node, list[tuple[Node, int]]]:
 
 __all__ = [
     "Attr", "Graph", "Node", "Port", "Shape", "Size", "View", "cascade_nodes", "condition_of", "const_node", "elementwise", "gather_node", "identity", "input_node",
-    "iota_node", "make", "operand_domain", "postorder", "previous_node", "reached_node", "reduce_node", "rewrite", "scalar", "scan_node", "scatter_node", "size",
+    "iota_node", "make", "operand_domain", "postorder", "previous_node", "reached_node", "reduce_node", "reduced_extents", "rewrite", "scalar", "scan_node", "scatter_node", "size",
     "state_axes", "state_count", "truth", "update_node", "users", "with_operands",
 ]  # fmt: skip

@@ -9,7 +9,7 @@
 2. A sum whose body is then separable (`separate.py`) becomes a state of a *cascade*, beside the reductions that it depends on.  While the axis is worked off tile by tile,
    the earlier states are those of what was seen so far; when they move, the sum is multiplied by a factor that depends on their old and new values alone.
    A body that is a polynomial in earlier states becomes several sums around a point that moves with them (`moments.py`): variance, its kin, entropy.
-3. Reductions of the same scores are states of one cascade too, corrected or not (`cascade_groups.py`).
+3. Reductions of the same scores are states of one cascade too, corrected or not (`cascade_groups.py`); so are loops that walk them in order (`cascade_folds.py`).
 4. States, and what they are made of, are f32 where they were smaller floats; casts between floats are transparent.
 5. Exponents are subtracted before they are exponentiated, exp(previous m − m), and each exponential is taken relative to the extreme of its own argument, so nothing overflows.
    Where the extreme is that of nothing yet (−∞: all masked so far) exponentials are relative to 0 and give 0; a row that is masked to the end sums to 0, and 0 / 0 is NaN, as it is
@@ -33,6 +33,7 @@ from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
 from ..ir.walks import leaves
+from .cascade_folds import with_folds
 from .cascade_groups import groups
 from .cascade_nodes import Redirected, State, as_dtype, view_as, wide
 from .kept_terms import kept_terms
@@ -51,11 +52,13 @@ from .walk import run
 def cascade(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
     nodes = ir.nodes()
-    if options.strict or sum(n.op == "reduce" for n in nodes) < 2 or any(n.op == "cascade" for n in nodes):
+    if options.strict or sum(n.op in ("reduce", "nest") for n in nodes) < 2 or any(n.op == "cascade" for n in nodes):
         return ir
     found = Finder(ir, target.gpu)
     separated = rewrite(row_by_row(ir), found.rule)
     found_groups = groups(separated, found.states, target, found.reasons)
+    if not target.gpu:
+        found_groups = with_folds(separated, found_groups, found.states)
     return Redirected(found_groups, found, multiplied(target)).graph(separated) if found_groups else separated
 
 
@@ -68,7 +71,7 @@ def multiplied(target: Target) -> frozenset[DType]:
 
 def why_not(graph: Graph, target: Target) -> tuple[str, ...]:
     """What keeps reductions of this graph, which depend on one another over one axis or read the same scores, from being one pass; a sentence each."""
-    reductions = {n for n in graph.nodes() if n.op == "reduce"}
+    reductions = {n for n in graph.nodes() if n.op in ("reduce", "nest")}
     if any(n.op == "cascade" and {a.node for a in n.args[: state_count(n)]} == reductions for n in graph.nodes()):
         return ()  # all of them are one pass
     graph = rewrite(

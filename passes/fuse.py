@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from ..ir.bounds import Known
 from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, const, var
-from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, state_axes, state_count, with_operands
+from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain, postorder, reduced_extents, state_axes, state_count, with_operands
 from ..ir.instructions import INSTRUCTIONS
 from ..ir.primops import OPS
 from ..ir.record import record, replace
@@ -122,8 +122,8 @@ class _Planner:
             if n.op == "cascade":
                 self.results.setdefault(n.args, []).append(n)
                 self.states.update(a.node for a in n.args[: state_count(n)])
-        # loops that stay loops read tensors
-        self.outputs |= {a.node for n in self.uses if n.op == "nest" for a in n.args if a.node.op not in LEAVES}
+        # loops that stay loops read tensors, but for those that walk along in a cascade
+        self.outputs |= {a.node for n in self.uses if n.op == "nest" and n not in self.states for a in n.args if a.node.op not in LEAVES}
         self.planes = [] if self.gpu else [p for found in self.results.values() for p in self.mixed(found[0])]
         self.readers = readers_of(self.states)
         self.in_planes = {n for p in self.planes for n in made_of(p.node)}
@@ -218,11 +218,11 @@ class _Planner:
     def inside_cascade(self, n: Node, use: _Use) -> None:
         """What the states of a cascade read is used once for each position of a tile, however many further axes a state has."""
         around, _ = self.placed(use)
-        along = self.fresh(n.args[0].node.attr.extents)
+        along = self.fresh(reduced_extents(n.args[0].node))
         self.along.update(v for v, _ in along)
         for k, view in enumerate(n.args[: state_count(n)]):
             places, extents = state_axes(n, k)
-            further = self.fresh(extents)
+            further = self.fresh(extents) if view.node.op == "reduce" else ()  # a nest walks its operand once
             if further:
                 within = {axis(a) for a, j in enumerate(places) if j >= len(use.index)}
                 rows = {e.attr for missing in self.missing(view.node) if within - missing for e in missing - within}

@@ -24,7 +24,7 @@ import itertools
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX
 from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, cast, const, load
-from ..ir.graph import Graph, Node, View, identity, make, state_axes
+from ..ir.graph import Graph, Node, View, identity, make, reduced_extents, state_axes, state_count
 from ..ir.kernel import Block, Buffer, If, Kernel, Let, Loop, Module, written
 from ..ir.record import replace
 from ..ir.renaming import Names, defined, rename_buffers, unique_locals
@@ -76,8 +76,9 @@ class _Maker:
         self.graph, self.target, self.options = graph, target, options
         self.scalars = frozenset(p.name for p in graph.ports if p.role == "scalar")
         nodes = graph.nodes()
-        real = {n for _, n in graph.outputs} | {n for n in nodes if n.op in REAL}
-        real |= {a.node for n in nodes if n.op == "nest" for a in n.args}
+        walking = {a.node for n in nodes if n.op == "cascade" for a in n.args[: state_count(n)]}
+        real = {n for _, n in graph.outputs} | {n for n in nodes if n.op in REAL and n not in walking}
+        real |= {a.node for n in nodes if n.op == "nest" and n not in walking for a in n.args}
         self.real = [n for n in nodes if n in real and n.op != "input"]
         self.names = Names(s.name for s in graph.sizes)
         self.names.taken.update(name for name, _ in graph.derived)
@@ -291,7 +292,9 @@ class _Maker:
                 split = Split.of_blocks(cascade, self.known, self.target.cores)
             else:
                 split = Split.of(cascade, self.known, self._mixing(group[0], self._body(*group)))
-            if self.options.level < 2 or split.few is FALSE or len(cascade.args[0].node.attr.extents) != 1:
+            if any(a.node.op == "nest" for a in args):
+                continue  # two halves of a loop cannot be merged
+            if self.options.level < 2 or split.few is FALSE or len(reduced_extents(cascade.args[0].node)) != 1:
                 continue
             parts = part_buffers(cascade, split, len(self.buffers))
             self.buffers += parts

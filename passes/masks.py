@@ -151,8 +151,10 @@ def _masked(c: CascadeLoops) -> list[tuple[Node, Point]]:
 def gives_nothing(state: Node, masked: Node) -> bool:
     """Whether a reduction does not change where the `where` node `masked` is its fill.
 
-    An exponential of -inf is 0, and so is a product with 0: a weight of 0 is dropped, whatever it weighs.  An infinity takes what is added to it for finite.
+    An exponential of -inf is 0, and so is a product with 0: a weight of 0 is dropped, whatever it weighs.  An infinity takes what is added to it for finite.  A loop may do anything.
     """
+    if state.op == "nest":
+        return False
     fill = masked.args[2].node.attr.value
     value: dict[Node, Value] = {}
     test = masked.args[0].node if masked.args[0].is_identity and masked.args[0].node.shape == masked.shape else None  # which does not hold

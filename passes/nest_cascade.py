@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..ir.dtypes import f32
 from ..ir.expr import ONE, ZERO, Expr, call, ceildiv, const, floordiv, load, maximum, minimum, var
-from ..ir.graph import Node, View, postorder, previous_node, state_axes, state_count
+from ..ir.graph import Node, View, postorder, previous_node, reduced_extents, state_axes, state_count
 from ..ir.instructions import ROUGH_EXP
-from ..ir.kernel import Alloc, Buffer, If, Let
+from ..ir.kernel import Alloc, Buffer, If, Let, Nest
 from ..ir.primops import COMBINERS, OPS
 from ..ir.record import record
 from ..ir.simplify import simplify
 from ..ir.walks import leaves, rewrite, substitute
 from .masked_factors import bare_product
 from .masks import ALONG, bounds
+from .nest_fold import FoldLoops
 from .nest_guarded import unless_finite
 from .nest_kept import KeptValues, asked_of_nothing, faded
 from .nest_moments import CACHED, around_points, batches, is_zero, move_together
@@ -93,7 +94,12 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
         self.corrections, self.additions = cascade.args[count : 2 * count], cascade.args[2 * count :]
         self.further = [state_axes(cascade, k) for k in range(count)]  # places of the axes, extents of those that are no rows
         self.names = [body.names.fresh("acc") for _ in self.states]
-        self.extents = self.states[0].attr.extents
+        self.extents = reduced_extents(self.states[0])
+        results: dict[tuple[Nest | None, tuple[View, ...]], list[int]] = {}
+        for k, s in enumerate(self.states):
+            if s.op == "nest":
+                results.setdefault((s.attr.nest, s.args), []).append(k)
+        self.folds = [FoldLoops(self, states) for states in results.values()]
         nodes = self.own()
         self.read = {n for n in nodes if n in self.states}
         self.before = {n.args[0].node: n for n in nodes if n.op == "previous" and n.args[0].node in self.states}
@@ -110,7 +116,7 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
 
     def own(self) -> list[Node]:
         """What the states and the corrections are made of, pointwise: not what another cascade or reduction inside of them is."""
-        return _pointwise([*(s.args[0].node for s in self.states), *(c.node for c in (*self.corrections, *self.additions))])
+        return _pointwise([*(self.body_of(s).node for s in self.states), *(c.node for c in (*self.corrections, *self.additions))])
 
     def value(self, k: int, point: Point) -> Expr:
         """State k at a point of its own axes, after the loops."""
@@ -124,7 +130,7 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
         order = self.order()
         inside = zip(self.mixed_rows, self.mixed_extents, strict=True)
         outer.known = outer.known.with_ranges({v.attr: (ZERO, e - 1, 1) for v, e in inside if v is not ZERO})
-        wanted = dict.fromkeys(key for k in order for key in self.wants(k))
+        wanted = dict.fromkeys(key for k in (*order, *(f.states[0] for f in self.folds)) for key in self.wants(k))
         ranks = {n: rank for rank, n in enumerate(postorder(*(node for node, _ in wanted)))}
         self.wanted = sorted(wanted, key=lambda key: ranks[key[0]])
         self.blocked = any(self.is_score(node) and self.shared(node, index) for node, index in self.wanted)
@@ -136,11 +142,16 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
             self.tile = gcd(self.tile, self.chunk.step)
         self.body.notes.append(self.note())
         for k, state in enumerate(self.states):
-            self.start(k, state)
+            if state.op == "reduce":
+                self.start(k, state)
+        for f in self.folds:
+            f.start()
         if self.reached is None:
             yield self.tiles(order)
         else:
             yield around_points(self, order)
+        for f in self.folds:
+            yield f.finish()
         assert body.current is outer
 
     def tiles(self, order: list[int]) -> Walk:
@@ -193,6 +204,9 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
                 yield self.move(batch[0], self.states[batch[0]], (*position, start))
             else:
                 yield move_together(self, batch, (*position, start))
+        for f in self.folds:
+            yield self.keep(f.states[0], (*position, start))
+            yield f.move((*position, start))
         for k in order:
             if self.states[k] in self.read:
                 body.store(self.names[k], self.mixed_rows, body.kept[self.states[k], self.point(self.states[k])])
@@ -202,7 +216,9 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
 
     def order(self) -> list[int]:
         """In which the states move: those with further axes last, where nobody reads them."""
-        return sorted(range(len(self.states)), key=lambda k: bool(self.further[k][1]) and self.states[k] not in self.read)
+        return sorted(
+            (k for k, s in enumerate(self.states) if s.op == "reduce"), key=lambda k: bool(self.further[k][1]) and self.states[k] not in self.read
+        )
 
     def note(self) -> str:
         """What `--why` says of the loops."""
@@ -210,8 +226,10 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
         kept = "; scores and what is made of them stay in the tile" if self.padded else ""
         moving = f", {corrected} of them corrected when an earlier one moves" if corrected else ""
         long = f", for rows that are longer than {CACHED >> 10} KiB" if self.reached is not None and not self.wanted else ""
-        count = len(self.states)
-        return f"{count} reduction{'s' * (count != 1)} over one axis in one pass{moving}{long}{kept}"
+        walking = "".join(f"; the loop `{f.nest.name}` goes on from tile to tile" for f in self.folds)
+        count = sum(s.op == "reduce" for s in self.states)
+        reductions = f"{count} reduction{'s' * (count != 1)} over one axis in one pass" if count else "one pass over an axis"
+        return f"{reductions}{moving}{long}{walking}{kept}"
 
     def start(self, k: int, state: Node) -> None:
         from ..ir.kernel import identity_of
@@ -333,7 +351,7 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
         """Of what a further axis of a state is a multiple, where the cascade is padded."""
         if self.body.gpu:
             return GPU_TILE
-        converted = any(n.op == "cast" and n.args[0].dtype.bits < n.dtype.bits for n in _pointwise([state.args[0].node]))
+        converted = any(n.op == "cast" and n.args[0].dtype.bits < n.dtype.bits for n in _pointwise([self.body_of(state).node]))
         return CONVERTED_COLUMNS if converted else COLUMNS
 
     def clamped(self, at: Point, extents: Point) -> Point:

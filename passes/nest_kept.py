@@ -14,6 +14,7 @@ from ..ir.primops import OPS
 from ..ir.simplify import prove_le, simplify
 from ..ir.walks import leaves, substitute
 from .costs import NOMINAL, operation
+from .folds import order
 from .masks import ALONG
 from .rules.pattern import same_view
 from .separate import is_zero
@@ -21,6 +22,7 @@ from .separate import is_zero
 if TYPE_CHECKING:
     from .nest_body import NestBody, Point
     from .nest_cascade import Chunk
+    from .nest_fold import FoldLoops
 
 
 # What weights count for nothing, as powers of two: so far above the smallest normal number that products with what they weigh, and what a tile takes to multiply them, are none either.
@@ -75,6 +77,7 @@ class KeptValues:
     states: list[Node]
     further: list[tuple[tuple[int, ...], Point]]
     extents: Point
+    folds: list[FoldLoops]
     readings: dict[int, list[tuple[Node, Point, bool]]]
     chunk: Chunk | None
 
@@ -84,10 +87,18 @@ class KeptValues:
         both = (*self.rows, *further)
         return tuple(both[j] for j in places)
 
+    def body_of(self, state: Node) -> View:
+        """What a state runs over, over its own axes (of a nest, those of the rows) and the reduced one."""
+        if state.op == "reduce":
+            return state.args[0]
+        kept = order(state.args[0].node, self.states)
+        assert kept is not None
+        return kept.score
+
     def wants(self, k: int) -> list[tuple[Node, Point]]:
         """What the body of a state reads that wants to be computed once a tile: the largest values that hold a reduction and depend on no state; and, where the state has further
         axes, the largest that do not move with them and cost more than a load; with what is dear inside of these, where another state reads it on another way."""
-        further = bool(self.further[k][1])
+        further = bool(self.further[k][1]) and self.states[k].op == "reduce"
 
         def kept(node: Node, index: Point, fixed: bool) -> bool:
             # few rows read what is kept one by one: those of a chunk do better with what needs no cast
@@ -99,8 +110,8 @@ class KeptValues:
         inside = [(node, index) for node, index, fixed in self.reads(k) if fixed and (node, index) not in found]
         elsewhere = {
             (node, index)
-            for other in range(len(self.states))
-            if further and other != k
+            for other, state in enumerate(self.states)
+            if further and other != k and state.op == "reduce"
             for node, index, _ in self.walked(other, lambda *read: read[:2] in found)
         }
         return found + [(n, at) for n, at in inside if n in apart or (operation(n.op) > 1 and (n, at) in elsewhere and not self.is_score(n))]
@@ -124,11 +135,13 @@ class KeptValues:
     def walked(self, k: int, kept: Callable[[Node, Point, bool], bool]) -> list[tuple[Node, Point, bool]]:
         """`reads`, where nothing is looked for behind what is kept."""
         _, extents = self.further[k]
+        state = self.states[k]
         moving = {f"%{j}" for j in range(len(extents))} | {f"%r{j}" for j in range(len(self.extents) - 1)}
         further = tuple(var(f"%{j}") for j in range(len(extents)))
         serial = [var(f"%r{j}") for j in range(len(self.extents) - 1)]
         found: dict[tuple[Node, Point], bool] = {}
-        queue: list[tuple[View, Point]] = [(self.states[k].args[0], (*self.at(k, further), *serial, ALONG))]
+        own = self.at(k, further) if state.op == "reduce" else next(f.rows for f in self.folds if k in f.states)
+        queue: list[tuple[View, Point]] = [(self.body_of(state), (*own, *serial, ALONG))]
         for view, user in queue:
             node = view.node
             if self.body.home(node) is not None or node in self.states:
@@ -158,7 +171,7 @@ class KeptValues:
 
         x, m = node.args[0].node.args
         inner = at(node.args[0], index)
-        largest = [k for k, s in enumerate(self.states) if s.attr.combiner == "max" and s.args[0].node is x.node]
+        largest = [k for k, s in enumerate(self.states) if s.op == "reduce" and s.attr.combiner == "max" and s.args[0].node is x.node]
         below = {n for n in self.pointwise(m.node) if n in self.states}
         return any(below == {self.states[k]} and (x.node, at(x, inner)) in [read[:2] for read in self.reads(k)] for k in largest)
 

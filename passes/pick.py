@@ -28,7 +28,7 @@ from ..ir.walks import leaves
 from .reading import factors, reads_of
 
 FEW = 16  # elements of an axis, as a constant: so few sums of numbers are better kept side by side than added to in turn; of rows, which are vectors either way, one of two is added to in less (20000 of 64 0.75, one of 16 0.2 of the time)
-_IN_MEMORY = frozenset({"input", "contiguous", "gather", "scatter", "update", "scan"})
+IN_MEMORY = frozenset({"input", "contiguous", "gather", "scatter", "update", "scan"})
 
 
 class _Pick(NamedTuple):
@@ -141,7 +141,7 @@ def _at(v: View, r: int, places: dict[Expr, Expr], shape: Shape, index: View, ex
         found = [a for a in args if a is not None]
         return identity(elementwise(v.node.op, shape, *found, to=v.dtype, span=v.node.span)) if len(found) == len(args) else None
     moving = [k for k, e in enumerate(v.index) if any(a.attr == r for a in leaves(e, "axis"))]
-    if v.node.op not in _IN_MEMORY or len(moving) != 1 or v.index[moving[0]] is not axis(r):
+    if v.node.op not in IN_MEMORY or len(moving) != 1 or v.index[moving[0]] is not axis(r):
         return None
     (k,) = moving
     table = View(v.node, tuple(axis(j) for j in range(v.node.rank)), axis(k).lt(extent), 0)
@@ -173,7 +173,7 @@ def _scattered(node: Node, pick: _Pick, rest: list[View], domain: Shape) -> Node
 
 def _rows(terms: list[View], rank: int) -> bool:
     """Whether some of what is added lies in memory along an axis of the result."""
-    found = [v.index[-1] for t in terms for v in reads_of(t) if v.index and v.node.op in _IN_MEMORY]
+    found = [v.index[-1] for t in terms for v in reads_of(t) if v.index and v.node.op in IN_MEMORY]
     return any(e.op == "axis" and e.attr < rank for e in found)
 
 

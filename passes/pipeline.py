@@ -103,6 +103,14 @@ PIPELINE: tuple[Pass, ...] = (
         when=_has("nest"),
     ),
     Pass(
+        "gather_first",
+        "graph",
+        "graph",
+        "after pick, which makes gathers; before cascade, for which nobody else may want the scores",
+        frozenset({2, 3}),
+        when=lambda ir, target, options: any(n.op == "gather" for n in ir.nodes()) and several_reductions(ir.nodes()),
+    ),
+    Pass(
         "cascade",
         "graph",
         "graph",

@@ -43,7 +43,7 @@ def planes(cascade: Node, real: Callable[[Node], bool]) -> list[Planes]:
     """The planes that a cascade's scores are mixed of, those first of which others are mixed; what is `real` is in memory."""
     count, rows = state_count(cascade), len(cascade.attr.extents)
     states = {a.node for a in cascade.args[:count]}
-    if any(len(s.attr.extents) != 1 for s in states):
+    if any(s.op != "reduce" or len(s.attr.extents) != 1 for s in states):
         return []
     found: dict[Node, Planes] = {}
     for k in range(count):

@@ -11,7 +11,7 @@ from ..ir.primops import OPS
 
 def several_reductions(nodes: Iterable[Node]) -> bool:
     """Without two of them there is nothing that a cascade could be made of."""
-    return sum(n.op in ("reduce", "cascade") for n in nodes) > 1
+    return sum(n.op in ("reduce", "nest", "cascade") for n in nodes) > 1
 
 
 def factors(v: View) -> list[View]:

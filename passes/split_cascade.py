@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.bounds import Known
 from ..ir.expr import FALSE, ONE, ZERO, Expr, axis, call, ceildiv, const, load, maximum, minimum, product, var, where
-from ..ir.graph import Node, View, postorder, previous_node, state_axes, state_count
+from ..ir.graph import Node, View, postorder, previous_node, reduced_extents, state_axes, state_count
 from ..ir.kernel import Alloc, Buffer, If
 from ..ir.primops import OPS
 from ..ir.record import record, replace
@@ -65,7 +65,7 @@ class Split:
     @staticmethod
     def of_blocks(cascade: Node, known: Known, cores: int) -> Split:
         """The same on a GPU, where a block of threads has many rows that read the same columns, and processors are left without work where there are few such blocks."""
-        extents, extent = cascade.attr.extents, product(cascade.args[0].node.attr.extents)
+        extents, extent = cascade.attr.extents, product(reduced_extents(cascade.args[0].node))
         sharing = _sharing(cascade)
         if not sharing:
             return Split(FALSE, extent, 0, ONE, 1)
@@ -80,7 +80,7 @@ class Split:
     def of(cascade: Node, known: Known, mixing: Sequence[int] = ()) -> Split:
         """`mixing`: the rows that each tile is worked off for (`planes.py`)."""
         extents = tuple(ONE if j in mixing else e for j, e in enumerate(cascade.attr.extents))
-        rows, extent = product(extents), product(cascade.args[0].node.attr.extents)
+        rows, extent = product(extents), product(reduced_extents(cascade.args[0].node))
         heavy = _heavy(cascade)
         least = HEAVY if heavy else LIGHT
         few = call("bit_and", rows.le(ROWS), const(2 * least).le(extent))

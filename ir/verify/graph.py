@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..dtypes import INDEX, bool_
 from ..expr import Expr
-from ..graph import NO_ATTR, Attr, Graph, Node, operand_domain, state_axes, state_count
+from ..graph import NO_ATTR, Attr, Graph, Node, operand_domain, reduced_extents, state_axes, state_count
 from ..kernel import Nest
 from ..primops import COMBINERS, OPS
 from .expressions import literal_of, mistyped, operands_of
@@ -194,7 +194,7 @@ def _cascades(graph: Graph) -> Iterator[str]:
         if len(node.args) != 3 * count or not 0 <= node.attr.result < count:
             yield f"{_at(graph, node)} is state {node.attr.result} of {len(node.args)} operands"
             continue
-        if any(a.node.op != "reduce" for a in node.args[:count]) or len({a.node.attr.extents for a in node.args[:count]}) != 1:
+        if any(a.node.op not in ("reduce", "nest") for a in node.args[:count]) or len({reduced_extents(a.node) for a in node.args[:count]}) != 1:
             yield f"{_at(graph, node)}: its states are no reductions over one axis"
             continue
         for k, a in enumerate(node.args[:count]):
