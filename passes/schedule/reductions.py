@@ -126,13 +126,13 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
     value = load(acc.name, acc.dtype)
     allocs = tuple(s for s in before if isinstance(s, Alloc))
     start = tuple(s for s in before if not isinstance(s, Alloc))
+    head: Block = ()
+    middle: Block
     if into and into not in facts.buffers:
         onto, middle = _onto(into, block_loop, value, start, after, facts)
         head = copy(nested(loops, onto), names_taken(kernel)) if onto else ()
         return _moved(kernel, block_loop, loops, head, block_loop.stop, (*allocs, *middle))
     trips, body = _at_least_once(block_loop, facts)
-    head: Block = ()
-    middle: Block
     if into:
         target = facts.buffers.get(into)
         store = _only_store(kernel, into, after)
