@@ -93,6 +93,29 @@ def test_the_tiles_ask_for_each_line_of_the_next_chunk_once() -> None:
     assert sorted(asked) == list(range(64 * rows * 2, 64 * rows * 3, 16))
 
 
+@pytest.mark.parametrize("tiles", [1, 2])
+def test_one_body_is_for_any_number_of_tiles(tiles: int) -> None:
+    """Whether a block has one register tile of rows or two is known when it runs: both ask for all lines of the next chunk, and for none behind it."""
+    kernel = planned(GROUPED.replace(" E]", " 64]"))
+    near = [line for line in kernel.schedule if line.startswith("prefetch_chunk V ") and "cache" not in line]
+    assert len(near) == 1
+    chunk, tile, deep = near[0].split()[:1:-1]
+    around = next(s for s in statements(kernel.body) if isinstance(s, Loop) and s.axis == tile)
+    loop = next(s for s in statements(around.body) if isinstance(s, Loop) and s.axis == deep)
+    hints = [s for s in statements(loop.body) if isinstance(s, Prefetch) and s.cache == 1]
+    rows = 32
+    asked = {
+        64 * evaluate(h.index[1], at | dict.fromkeys(h.index[1].names - at.keys(), 0))
+        + evaluate(h.ahead, at | dict.fromkeys(h.ahead.names - at.keys(), 0))
+        for t in range(tiles)
+        for p in range(rows)
+        for at in ({chunk: 1, tile: t, deep: p, "A": 4 * tiles},)
+        for h in hints
+    }
+    assert {n for n in asked if n < 64 * rows * 3} == set(range(64 * rows * 2, 64 * rows * 3, 16))
+    assert max(asked) <= 64 * rows * 3 + 64
+
+
 @pytest.mark.parametrize("rows", [1, 2, 4, 8])
 @pytest.mark.parametrize(("depth", "in_order"), [(64, True), (128, True), (100, False)])
 def test_neighbours_ask_for_lines_in_the_order_of_addresses(rows: int, depth: int, in_order: bool) -> None:
@@ -156,7 +179,7 @@ def test_the_results_of_rows_around_a_block(target: str) -> None:
 def test_large_operands_are_asked_for_further_ahead_too() -> None:
     """Into the second cache, where they have so many bytes: asked among the vectors of a register tile, and by short loops of their own, beside which those for small operands ask no question."""
     asked = {True: 0, False: 0}  # by whether a loop stands twice
-    for rows in (4, 8):
+    for rows in (1, 8):
         kernel = planned(GROUPED.replace(" A ", f" {rows} ").replace(" D", " 128").replace(" E]", " 128]"))
         for buffer in "KV":
             far = [line for line in kernel.schedule if line.startswith("prefetch") and line.split()[1] == buffer and "cache=2" in line]

@@ -149,11 +149,11 @@ def test_no_flag_behind_it_turns_joining_on_again(family):
 
 
 @pytest.mark.parametrize(("family", "given"), [("clang", True), ("zig", False), ("gcc", False)])
-def test_only_clang_is_told_to_forget_while_loops_unroll(family, given):
-    """gcc has no such flag, and zig is not asked; every program that is built here with clang has it."""
+def test_only_clang_is_told_to_forget_while_loops_unroll_and_to_carry_no_addresses(family, given):
+    """gcc has no such flags, and zig is not asked; every program that is built here with clang has them."""
     runtime = find("clang")
     flags = runtime.flags(Compiler(("cc",), family, ""), runtime.target("x86-64-v3", {"OMP": False}, True))
-    assert (" ".join(flags).count("-mllvm -forget-scev-loop-unroll") == 1) == given
+    assert all((" ".join(flags).count(f"-mllvm -{flag}") == 1) == given for flag in ("forget-scev-loop-unroll", "enable-pre=0"))
 
 
 @pytest.mark.parametrize(

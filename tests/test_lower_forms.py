@@ -174,6 +174,34 @@ def test_strides_of_ports() -> None:
     assert text.split("\n")[-1].strip() == "y[i + j * M] = x[i * ldx + j]"
 
 
+def test_sums_of_sizes_that_multiply_have_names() -> None:
+    """An image of so many rows and columns as windows leave: (H - R + 1) · (W - R + 1) would be nine terms for each index before it.  Where nothing multiplies two sums, the address says it itself."""
+    ports = "size H\nsize W\nsize R\nsize C\nout y: f32[C, H - R + 1, W - R + 1]\nout z: f32[C, H + 1]\n"
+    expect(
+        """
+        for c in 0 .. C:
+          for i in 0 .. H - R + 1:
+            for j in 0 .. W - R + 1:
+              y[c, i, j] = 1.0:f32
+            z[c, i] = 2.0:f32
+            y[c // (H - R + 1), c % (H - R + 1), 0] = 3.0:f32
+        """,
+        """
+        let y_extent: i64 = H - R + 1
+        let y_extent_2: i64 = W - R + 1
+        for c in 0 .. C:
+          for i in 0 .. H - R + 1:
+            for j in 0 .. W - R + 1:
+              y[c * (y_extent * y_extent_2) + i * y_extent_2 + j] = 1.0:f32
+            z[c * (H + 1) + i] = 2.0:f32
+            y[c // (H - R + 1) * ((H - R + 1) * (W - R + 1)) + c % (H - R + 1) * (W - R + 1)] = 3.0:f32
+        """,
+        target=SERIAL,
+        ports=ports,
+        buffers="y, z",
+    )
+
+
 # ---- GPU
 
 

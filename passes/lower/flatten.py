@@ -14,7 +14,7 @@ from ...ir.bounds import Known
 from ...ir.conditions import conjuncts
 from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
-from ...ir.expr import CHOOSES, FALSE, ONE, ZERO, Expr, call, load, make, total, var, where
+from ...ir.expr import CHOOSES, DIVIDES, FALSE, ONE, ZERO, Expr, call, load, make, total, var, where
 from ...ir.instructions import ACCUMULATES
 from ...ir.knowledge import Range
 from ...ir.primops import COMBINERS
@@ -35,6 +35,11 @@ class Place(NamedTuple):
     buffer: k.Buffer
     name: str
     scalar: bool = False
+    named: k.Buffer | None = None  # the same with names for the sums among its extents
+
+    def address(self, index: tuple[Expr, ...]) -> Expr:
+        """The flat position.  Multiplied by sums of sizes, each index would be as many terms as their products have; those that divide by such a sum are told apart where they are multiplied by the same."""
+        return (self.buffer if self.named is None or any(e.kinds & DIVIDES for e in index) else self.named).address(index)
 
 
 class Axis(NamedTuple):
@@ -68,9 +73,10 @@ class Scope(NamedTuple):
     values: dict[str, Expr]  # lets and loop variables
     places: dict[str, Place]
     axes: dict[str, Axis]
+    extents: dict[Expr, Expr]  # names for sums of sizes
 
     def copy(self) -> Scope:
-        return Scope(dict(self.values), dict(self.places), dict(self.axes))
+        return Scope(dict(self.values), dict(self.places), dict(self.axes), dict(self.extents))
 
     def flat(self, e: Expr) -> Expr:
         """`e` with flat addresses, variables for scalars, and comparisons for first and last."""
@@ -88,7 +94,7 @@ class Scope(NamedTuple):
                     done[n] = self.values.get(n.attr, n)
                 case "load":
                     place = self.places[n.attr]
-                    done[n] = var(place.name, n.dtype) if place.scalar else load(place.name, n.dtype, place.buffer.address(args))
+                    done[n] = var(place.name, n.dtype) if place.scalar else load(place.name, n.dtype, place.address(args))
                 case "first":
                     done[n] = self.axes[n.attr].first()
                 case "last":
@@ -201,7 +207,7 @@ class Flattener:
                 return (p.Barrier(),)
             case k.Prefetch():
                 place = scope.places[s.buffer]
-                return (p.Prefetch(place.name, place.buffer.address(tuple(map(scope.flat, s.index))) + scope.flat(s.ahead), s.cache, s.write),)
+                return (p.Prefetch(place.name, place.address(tuple(map(scope.flat, s.index))) + scope.flat(s.ahead), s.cache, s.write),)
             case k.Check():
                 self.checks = True
                 return (p.If(call("bit_not", scope.flat(s.condition)), (p.Fail(s.code),)),)
@@ -262,12 +268,25 @@ class Flattener:
             scope.places[b.name] = Place(b, name, scalar=True)
             self._variables.add(name)
             return (p.Define(name, b.dtype, None, mutable=True),)
-        scope.places[b.name] = Place(b, name)
+        lets, named = self.extents(b, scope)
+        scope.places[b.name] = Place(b, name, named=named)
         memory = self.memory(b, name)
         if b.space == "shared" and self._team is not None:
             self._team.append(memory)
             return ()
-        return (memory,)
+        return (memory, *lets)
+
+    def extents(self, b: k.Buffer, scope: Scope) -> tuple[p.Block, k.Buffer | None]:
+        """Names for the extents of a buffer that are sums, where something is multiplied by them, and the buffer with these."""
+        sums = [e for e in dict.fromkeys(b.shape[1:]) if e.op == "add"] if not b.strides else []
+        if not sums or len(pl.poly(b.steps[0])) <= 2:
+            return (), None
+        lets: list[p.Stmt] = []
+        for e in sums:
+            if e not in scope.extents:
+                scope.extents[e] = var(self.names.fresh(f"{b.name}.extent"))
+                lets.append(p.Define(scope.extents[e].attr, INDEX, e))
+        return tuple(lets), replace(b, shape=tuple([scope.extents.get(e, e) for e in b.shape]))
 
     def memory(self, b: k.Buffer, name: str) -> p.Stmt:
         count = span(b)

@@ -28,9 +28,14 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target, know
     names = Names([*(s.name for s in module.sizes), *(s.name for s in module.ports), *(s.name for s in module.temps)])
     places = {name: Place(k.Buffer(name, d, ()), name, scalar=True) for name, d in scalars}
     pointers = [module.buffer(n) for n in kernel.buffers if n not in places]
-    places |= {b.name: Place(b, b.name) for b in pointers}
     flat = Flattener(target, names, known)
-    body = flat.inside(kernel.body, Scope({}, places, {}))
+    scope = Scope({}, places, {}, {})
+    lets: list[p.Stmt] = []
+    for b in pointers:
+        before, named = flat.extents(b, scope)
+        places[b.name] = Place(b, b.name, named=named)
+        lets.extend(before)
+    body = (*lets, *flat.inside(kernel.body, scope))
     on_grid, on_tiles = target.gpu or not flat.loops.isdisjoint(BLOCKS + THREADS), "tile" in flat.loops
     body, blocks, block = grid(body, target.gpu) if on_grid else (body, (), ())
     body = straighten(body, known)

@@ -64,21 +64,13 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
             _streamed(plan, around.axis, x.axis, () if short else moving_with(plan, around, x), alone, pad)
             return True
         factors = [n for n in (width * cost.ACCUMULATORS, width) if extent is None or n <= extent]
-        for rows in (cost.CHUNK_ROWS, together):
-            rest = in_chunks(plan, row, around, x, factors, pad, rows)
-            if not rest:
-                return True
-            if rest != row:
-                row = rest
-                around, x = _inside(plan, row)
-                if rows == together:
-                    break
-        else:
+        rest = in_chunks(plan, row, around, x, factors, pad)
+        if rest == row:
             plan.do("split", row, together, tail="cut")
             _together(plan, f"{row}.1", around, moving_with(plan, around, x), factors, pad)
-            row = f"{row}.t"
-        if plan.has(row):
-            around, x = _inside(plan, row)
+            rest = f"{row}.t"
+        if rest and plan.has(rest):
+            around, x = _inside(plan, rest)
             _streamed(plan, around.axis, x.axis, () if short else moving_with(plan, around, x), alone, pad)
     return not attempt.refused
 

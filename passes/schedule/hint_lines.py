@@ -15,7 +15,7 @@ from ...ir.walks import substitute
 from .affine import constant_extent, minus, same_position, stride
 from .tree import StepError, copy, fresh, loads_in, names_taken, replace_loop
 
-ASKED_AMONG = 16  # vectors of an iteration, beside which a condition that holds for all iterations costs nothing
+ASKED_AMONG = 16  # lines of what an iteration stores, beside which a condition that holds for all iterations costs nothing
 
 
 def unhinted(loop: Loop) -> Loop:
@@ -36,23 +36,24 @@ def asking(kernel: Kernel, axis: str, hints: Block, condition: Expr) -> Kernel:
         with_hints = with_body(x, (*hints, *x.body))
         if condition is TRUE:
             return (with_hints,)
-        if _vectors(unhinted(x).body) >= ASKED_AMONG:
+        if _lines_stored(unhinted(x).body) >= ASKED_AMONG:
             return (with_body(x, (If(condition, hints), *x.body)),)
         return (If(condition, (with_hints,), copy((x,), taken)),)
 
     return replace_loop(kernel, axis, both_ways)
 
 
-def _vectors(block: Block) -> int:
-    """How many vectors the statements of a block store, or elements: those of its unrolled loops are written out."""
+def _lines_stored(block: Block, lanes: int = 0) -> int:
+    """How many lines the statements of a block store, or elements: those of its unrolled loops are written out, and vectors may be as long as several."""
     found = 0
     for s in block:
         if isinstance(s, Store):
-            found += 1
+            found += max(1, lanes * s.value.dtype.bytes // LINE)
         elif isinstance(s, Loop):
-            found += _vectors(s.body) * ((constant_extent(s) or 1) if s.kind == "unroll" else 1)
+            count = constant_extent(s) or 1
+            found += _lines_stored(s.body, count if s.kind == "vector" else lanes) * (count if s.kind == "unroll" else 1)
         elif isinstance(s, If):
-            found += _vectors(s.body)
+            found += _lines_stored(s.body, lanes)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir.bounds import Known
-from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, mod, product, var
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, mod, product, var, where
 from ...ir.kernel import Block, Kernel, Let, Loop, Prefetch, expressions, nested, statements, with_body
 from ...ir.record import replace
 from ...ir.simplify import simplify
@@ -71,8 +71,8 @@ def prefetch_chunk(
                 … V[64·p.0 + p.1, k] …                     for k in 0 .. 64 vector:
                                                              … V[64·p.0 + p.1, k] …
 
-    A hint changes no value.  What is read inside `depth` is one row for each of its iterations, consecutive along a vector of whole lines, and the same in every iteration of `tile`, of which there is a
-    constant number.  Behind the last rows it is asked for what there need not be.
+    A hint changes no value.  What is read inside `depth` is one row for each of its iterations, consecutive along a vector of whole lines, and the same in every iteration of `tile`.  Where nobody knows
+    how many of these there are, one alone asks for all, and of several each goes on by half as much: they ask for some lines twice.  Behind the last rows it is asked for what there need not be.
 
     Rows that are read from one end to the other, by one strip or a loop over strips, are asked for in the order of addresses; of others each iteration asks for its part of a row, that of its strip.
 
@@ -85,27 +85,29 @@ def prefetch_chunk(
     if chunk not in names or tile not in names[names.index(chunk) :] or buffer not in facts.buffers:
         raise StepError(f"prefetch_chunk: `{buffer}` is no operand, `{depth}` not inside `{tile}`, or that not inside `{chunk}`")
     loop, held = loops[-1], facts.buffers[buffer]
-    rows, tiles = upper(loop.stop, facts.known), constant_extent(loops[names.index(tile)])
+    rows, tiles = upper(loop.stop, facts.known), loops[names.index(tile)]
     vectors = [x for x in all_loops(loop.body) if x.kind == "vector"]
     found = {n for x in vectors for s in statements(x.body) for n in loads_in(*expressions(s)) if n.attr == buffer}
-    if len(found) != 1 or len(vectors) != 1 or rows is None or tiles is None or loop.start is not ZERO or loop.step is not ONE:
-        raise StepError(f"prefetch_chunk: `{depth}` does not run from 0 to a constant and read `{buffer}` once, or `{tile}` has no constant extent")
+    if len(found) != 1 or len(vectors) != 1 or rows is None or any(x.start is not ZERO or x.step is not ONE for x in (loop, tiles)):
+        raise StepError(f"prefetch_chunk: `{depth}` does not run from 0 to a constant and read `{buffer}` once, or `{tile}` not from 0")
     (read,), (vector,) = found, vectors
     address, line = held.address(read.args), LINE // held.dtype.bytes
     lines = -(-(constant_extent(vector) or 0) // line)
     row, panel = (minus(substitute(address, {var(x): var(x) + ONE}), address) for x in (depth, chunk))
     if stride(address, vector.axis) != 1 or lines == 0 or tile in address.names or same_position(row, ZERO) or not same_position(panel, row * rows):
         raise StepError(f"prefetch_chunk: `{depth}` reads no rows of `{buffer}`, {rows} for each of `{chunk}`, or others for each of `{tile}`")
-    each = -(-lines // min(lines, tiles))
+    count, first = constant_extent(tiles), {var(vector.axis): ZERO}
+    each = -(-lines // min(lines, count or 1))
     parts = -(-lines // each)
-    part, first = mod(var(tile), const(parts)), {var(vector.axis): ZERO}
+    part = mod(var(tile), const(parts)) if count else var(tile)
+    further = const(each * line) if count else where(tiles.stop.le(ONE), const(each * line), const(-(-each // 2) * line))
     strips = [x for x in loops[names.index(tile) + 1 : -1] if x.axis in address.names]
     if parts * each == lines and _whole_rows(address, row, strips, lines * line, inside(loops, facts.known)):
-        count, turn = product([x.stop for x in strips]), product([var(x.axis) for x in strips]) if strips else ZERO
+        turns, turn = product([x.stop for x in strips]), product([var(x.axis) for x in strips]) if strips else ZERO
         first |= {var(x): ZERO for x in (depth, *(x.axis for x in strips))}
-        ahead = panel * chunks + ((part * count + turn) * rows + var(depth)) * (each * line)
+        ahead = panel * chunks + ((part * turns + turn) * rows + var(depth)) * further
     else:
-        ahead = panel * chunks + part * (each * line)
+        ahead = panel * chunks + (part * (each * line) if count else ZERO)
     start = tuple(substitute(i, first) for i in read.args)
     hints: Block = tuple(Prefetch(buffer, start, ahead + k * line, cache) for k in range(each))
     enough = large(facts, buffer, least)

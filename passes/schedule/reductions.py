@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
 from ...ir.dtypes import DType
@@ -31,7 +31,22 @@ from ...ir.primops import COMBINERS
 from ...ir.record import replace
 from ...ir.simplify import prove_equal
 from .affine import at_least, constant_extent, minus, stride, upper
-from .tree import Facts, StepError, around, find, fresh, loads_in, local_buffers, names_taken, reads, replace_at, replace_in, replace_loop, touched
+from .tree import (
+    Facts,
+    StepError,
+    around,
+    copy,
+    find,
+    fresh,
+    loads_in,
+    local_buffers,
+    names_taken,
+    reads,
+    replace_at,
+    replace_in,
+    replace_loop,
+    touched,
+)
 
 
 def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside: str = "", space: str = "shared") -> Kernel:
@@ -66,18 +81,17 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
                                          else:
                                            acc.partial[i] = acc[]
 
-        for r parallel:                               for p.0 in 0 .. max(1, ceil(K / 32)):
-          alloc acc                                     for r parallel:
-          acc[] = 0                                       alloc acc
-          for p.0 in 0 .. ceil(K / 32) reduce:            if first(p.0):
-            …                                   →           acc[] = A[r] * b[r]
-          A[r] = A[r] * b[r] + acc[]                      else:
-                                                            acc[] = A[r]
+        for r parallel:                               for r.b parallel:
+          alloc acc                                     A[r.b] = A[r.b] * b[r.b]
+          acc[] = 0                                   for p.0 in 0 .. ceil(K / 32):
+          for p.0 in 0 .. ceil(K / 32) reduce:          for r parallel:
+            …                                   →         alloc acc
+          A[r] = A[r] * b[r] + acc[]                      acc[] = A[r]
                                                           …
                                                           A[r] = acc[]
 
-    Where `into` is local, it is what the epilogue adds the sum to, and nothing else in these loops touches it: then it holds the partial results from the first block on.  --strict refuses that too, for the
-    sum begins with it.
+    Where `into` is local, it is what the epilogue adds the sum to, and nothing else in these loops touches it: then it holds the partial results from the first block on, and before it what the sum is added
+    to.  --strict refuses that too, for the sum begins with it.
 
     Without `into`, a shared buffer (or a private one, by `space`, where the loops are inside of what threads share) over the parallel axes holds the partial results, for any epilogue;
     over padded tiles it needs no guards.  `outside` is the
@@ -109,14 +123,17 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
     for s in statements((block_loop,)):
         if isinstance(s, Store) and not s.combiner:
             raise StepError(f"accumulate: `{s.buffer}` is stored, not accumulated")
-    trips, body = _at_least_once(block_loop, facts)
     value = load(acc.name, acc.dtype)
     allocs = tuple(s for s in before if isinstance(s, Alloc))
     start = tuple(s for s in before if not isinstance(s, Alloc))
     head: Block = ()
+    middle: Block
     if into and into not in facts.buffers:
-        middle: Block = _onto(axis, into, block_loop, value, start, body, after, facts)
-    elif into:
+        onto, middle = _onto(into, block_loop, value, start, after, facts)
+        head = copy(nested(loops, onto), names_taken(kernel)) if onto else ()
+        return _moved(kernel, block_loop, loops, head, block_loop.stop, (*allocs, *middle))
+    trips, body = _at_least_once(block_loop, facts)
+    if into:
         target = facts.buffers.get(into)
         store = _only_store(kernel, into, after)
         if target is None or target.dtype is not acc.dtype:
@@ -136,8 +153,12 @@ def accumulate(kernel: Kernel, facts: Facts, axis: str, into: str = "", outside:
         index = tuple(var(x.axis) for x in loops)
         head = (Alloc(Buffer(name, acc.dtype, tuple(_extent_outside(x, loops, facts) for x in loops), space, align=64)),)
         middle = _first_last(axis, name, index, value, start, body, after, acc)
-    nest = nested(loops, (*allocs, *middle))
-    return kernel.with_body(replace_in(kernel.body, loops[0], (*head, replace(block_loop, stop=trips, body=nest, kind="serial"))))
+    return _moved(kernel, block_loop, loops, head, trips, (*allocs, *middle))
+
+
+def _moved(kernel: Kernel, block_loop: Loop, loops: Sequence[Loop], head: Block, trips: Expr, middle: Block) -> Kernel:
+    """The block loop around these loops and what stands in them now."""
+    return kernel.with_body(replace_in(kernel.body, loops[0], (*head, replace(block_loop, stop=trips, body=nested(loops, middle), kind="serial"))))
 
 
 def _parallel_around(path: tuple[Stmt, ...], outside: str) -> list[Loop]:
@@ -215,8 +236,8 @@ def _first_last(axis: str, into: str, index: tuple[Expr, ...], value: Expr, star
     return (If(first(axis), start, (resume,)), *body, *_at_last(axis, after, Store(into, index, value)))
 
 
-def _onto(axis: str, into: str, block_loop: Loop, value: Expr, start: Block, body: Block, after: Block, facts: Facts) -> Block:
-    """The sum begins, in the first block, with what it is added to in the end, and in the next ones with what the last has left there."""
+def _onto(into: str, block_loop: Loop, value: Expr, start: Block, after: Block, facts: Facts) -> tuple[Block, Block]:
+    """The sum begins with what it is added to in the end: what stores that, where it is not there already, and a block that goes on from there."""
     combiner = _combiner(block_loop)
     s = after[0] if len(after) == 1 else None
     begin = start[0] if len(start) == 1 else None
@@ -226,12 +247,11 @@ def _onto(axis: str, into: str, block_loop: Loop, value: Expr, start: Block, bod
     own = load(into, value.dtype, *s.index)
     if onto.buffers & value.buffers or any(n is not own for n in loads_in(onto) if n.attr == into) or own not in loads_in(onto):
         raise StepError(f"accumulate: the epilogue does not add the sum to what is made of one element of `{into}`")
-    if into in touched((*start, *body)) or not isinstance(begin, Store) or begin.value is not identity_of(combiner, value.dtype):
+    if into in touched((*start, block_loop)) or not isinstance(begin, Store) or begin.value is not identity_of(combiner, value.dtype):
         raise StepError(f"accumulate: `{into}` is touched by more than the epilogue, or the sum begins with something")
     if facts.strict and not _in_any_order(block_loop, value.dtype):
         raise StepError("accumulate: to begin the sum with what it is added to changes its order, and --strict forbids it")
-    first_block, later = (replace(begin, value=e) for e in (onto, own))
-    return (If(first(axis), (first_block,), (later,)), *body, replace(s, value=value))
+    return () if onto is own else (replace(s, value=onto),), (replace(begin, value=own), *block_loop.body, replace(s, value=value))
 
 
 def _at_last(axis: str, finish: Block, keep: Store) -> Block:
