@@ -45,16 +45,7 @@ def in_chunks(plan: Plan, row: str, column: Loop, deep: Loop, factors: list[int]
         plan.do("jam", f"{row}.1.1")
         for x in all_loops(plan.loop(f"{row}.1.0").body):
             if x.kind == "reduce" and not plan.tried("prefetch_chunk", matrices[0], x.axis, f"{row}.1.0", f"{deep.axis}.0"):
-                plan.tried(
-                    "prefetch_chunk",
-                    matrices[0],
-                    x.axis,
-                    f"{row}.1.0",
-                    f"{deep.axis}.0",
-                    chunks=cost.FAR_CHUNKS,
-                    cache=2,
-                    least=cost.far_least(plan.target),
-                )
+                plan.tried("prefetch_chunk", matrices[0], x.axis, f"{row}.1.0", f"{deep.axis}.0", **cost.far_chunks(plan.target, rows))
                 plan.note(f"while one chunk of `{matrices[0]}` is worked on, `{x.axis}` asks for the next")
     if attempt.refused:
         return row
