@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import luminal
 import numpy as np
 import pytest
@@ -133,19 +135,22 @@ def test_neighbours_ask_for_lines_in_the_order_of_addresses(rows: int, depth: in
     for deep, hint in found:
         assert deep.stop.is_const
         asked = [at for w in range(deep.stop.attr) for at in _asked(hint, {deep.axis: w}, depth)]
-        begin = asked[0]
-        neighbours = len(asked) // deep.stop.attr
-        if in_order:
-            assert asked == [begin + 16 * k for k in range(neighbours * depth // 16)]
-        else:
-            assert len(set(asked)) == len(asked) == neighbours * (depth // 16) and max(asked) < begin + neighbours * depth
+        times = sum(isinstance(s, Prefetch) for s in statements((hint,)))
+        neighbours = len(asked) // deep.stop.attr // times
+        assert times == 1 or all(far > near for far, near in pairwise(asked[:times]))
+        for turn in (asked[n::times] for n in range(times)):
+            if in_order:
+                assert turn == [turn[0] + 16 * k for k in range(neighbours * depth // 16)]
+            else:
+                assert len(set(turn)) == len(turn) == neighbours * (depth // 16) and max(turn) < turn[0] + neighbours * depth
 
 
 def _asked(hint: Stmt, at: dict[str, int], depth: int) -> list[int]:
     """The positions that such hints ask for, counted from where they like."""
     if isinstance(hint, Prefetch):
         row, column = (evaluate(e, at | dict.fromkeys(e.names - at.keys(), 1)) for e in hint.index[-2:])
-        return [row * depth + column + evaluate(hint.ahead, at)]
+        large = dict.fromkeys(hint.ahead.names - at.keys(), 1 << 16)  # a buffer that comes from memory
+        return [row * depth + column + evaluate(hint.ahead, at | large)]
     assert isinstance(hint, Loop)
     return [n for k in range(hint.stop.attr) for s in hint.body for n in _asked(s, at | {hint.axis: k}, depth)]
 
@@ -193,7 +198,8 @@ def test_large_operands_are_asked_for_further_ahead_too() -> None:
             twice = bool(s.orelse)
             asked[twice] += 1
             if twice:
-                assert hints(s.body, 1) == hints(s.body, 2) == hints(s.orelse, 1) and not hints(s.orelse, 2)
+                times = 2 if rows == 4 else 1
+                assert times * hints(s.body, 1) == hints(s.body, 2) == times * hints(s.orelse, 1) and not hints(s.orelse, 2)
             else:
                 assert all(isinstance(t, (Prefetch, Loop, If)) for t in statements(s.body)) and not hints(s.body, 1)
     assert asked[True] and asked[False]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import luminal
 import numpy as np
 import pytest
@@ -197,6 +199,15 @@ def test_rows_that_take_turns_go_past_the_caches_in_whole_lines() -> None:
     ).source
     assert "stream_bf16" not in short  # a part of a line of a row at a time
     assert "stream_f32x16(&" in source("4096 5001", "(exp X)", "4096 5001")  # each row from one end to the other
+
+
+def test_what_is_asked_for_is_a_distance_from_where_the_buffer_begins() -> None:
+    """A number that becomes a pointer in a loop is counted on its own, line by line (clang), a distance where the loop counts anyway."""
+    f = luminal.compile("attention", runtime="clang", target="x86-64-v4")
+    assert f.source.count("__builtin_prefetch(") > 10
+    assert f.source.count("__builtin_prefetch(") == len(
+        re.findall(r"__builtin_prefetch\(\(const char \*\)\(uintptr_t\)\w+ \+ \(.*\) \* 4(?:, [01], [1-3])?\);", f.source)
+    )
 
 
 def test_a_small_first_cache_is_asked_for_nothing_that_several_rows_read() -> None:

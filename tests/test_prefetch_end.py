@@ -80,7 +80,7 @@ def test_rows_that_end_where_the_row_itself_says() -> None:
 def test_what_is_printed_says_that_it_is_stored_into() -> None:
     (compilation,) = compilations("rms_norm", Settings(runtime="clang", target="x86-64-v4"))
     text = compilation.rendered.source
-    assert "(N * i + N - 1) * 4), 1, 3);" in text
+    assert "(N * i + N - 1) * 4, 1, 3);" in text
 
 
 def test_a_loop_under_a_condition_asks_for_half_of_what_the_last_one_did() -> None:

@@ -95,3 +95,45 @@ def test_long_rows_beside_results_that_go_past_the_caches_are_asked_for_again() 
     for name, target in (("logsumexp", "x86-64-v4"), ("rms_norm", "x86-64-v3")):  # nothing is stored; stores of half a line
         (compilation,) = compilations(name, Settings(runtime="clang", target=target))
         assert not any("again=" in line for line in compilation.module.kernels[0].schedule)
+
+
+def test_what_is_asked_for_several_times_is_asked_for_from_ever_nearer() -> None:
+    """Each time the same lines, the last time a part of the distance ahead; of rows that lie anywhere apart, in rows."""
+    before = module("softmax")
+    asked: list[list[int]] = []
+    for options in ("near=49152", "near=49152 times=3", "near=49152 times=2"):
+        kernel = replay(unique(before.kernels[0]), Facts.of(before), f"{STORED}\nprefetch X j.0 j.0 {options}")
+        hints = [s for s in statements(kernel.body) if isinstance(s, Prefetch)]
+        asked.append([int(str(evaluate(h.index[1] + h.ahead, {"N": 4096, "j.0": 20}))) for h in hints])
+    assert asked[1] == [at - late for late in (0, 4096, 8192) for at in asked[0]]
+    assert asked[2] == [at - late for late in (0, 6144) for at in asked[0]]
+    kernel = replay(unique(before.kernels[0]), Facts.of(before), f"{STORED}\nprefetch X j.0 i trips=6 times=3")
+    ahead = [evaluate(s.ahead, {"M": 100, "N": 1000}) for s in statements(kernel.body) if isinstance(s, Prefetch)]
+    assert list(dict.fromkeys(ahead)) == [6000, 4000, 2000]
+
+
+@pytest.mark.parametrize("options", ["near=8192 times=0", "places=4 times=2", "trips=2 times=3", "again=2048 times=2"])
+def test_what_is_not_asked_for_several_times(options: str) -> None:
+    before = module("softmax")
+    with pytest.raises(StepError, match="several times"):
+        replay(unique(before.kernels[0]), Facts.of(before), f"{STORED}\nprefetch X j.0 i {options}")
+
+
+@pytest.mark.parametrize(("target", "times"), [("x86-64-v4", (3, 3, 2, 1)), ("x86-64-v3", (3, 2, 2, 1))])
+def test_the_longer_a_line_is_worked_on_the_fewer_times_it_is_asked_for(target: str, times: tuple[int, ...]) -> None:
+    """One query, two, four and eight share what they read of a cache that comes from memory; with 16 registers, four multiply values by twos."""
+    text = """(composite grouped ((Q{{T}}[G {0} D] K{{T}}[G M D] V{{T}}[G M E]) -> (O{{T}}[G {0} E]))
+      (return (einsum "gaj,gje->gae" (softmax (einsum "gad,gjd->gaj" Q K) :axis -1) V)))"""
+    for rows, most in zip((1, 2, 4, 8), times, strict=True):
+        (compilation,) = compilations(text.format(rows), Settings(runtime="clang", target=target))
+        lines = [line for line in compilation.module.kernels[0].schedule if line.startswith("prefetch") and "cache=2" in line and "times=" in line]
+        assert max([int(line.split("times=")[1].split()[0]) for line in lines], default=1) == most
+
+
+def test_a_small_buffer_is_asked_for_once() -> None:
+    """The hints beside the first then ask for what is read now, which the first cache holds."""
+    before = module("softmax")
+    kernel = replay(unique(before.kernels[0]), Facts.of(before), f"{STORED}\nprefetch X j.0 j.0 near=49152 times=3 often=33554432")
+    hints = [s for s in statements(kernel.body) if isinstance(s, Prefetch)]
+    for rows, expected in ((2048, [12288, 8192, 4096]), (2047, [12288, 0, 0])):
+        assert list(map(int, (str(evaluate(h.ahead, {"M": rows, "N": 4096})) for h in hints[:: len(hints) // 3]))) == expected

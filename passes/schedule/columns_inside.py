@@ -91,7 +91,9 @@ def _streamed(plan: Plan, column: str, deep: str, matrices: tuple[str, ...], fac
             rows = max(1, cost.NEAR // (wide * plan.facts.buffers[matrix].dtype.bytes))
             if not plan.tried("prefetch", matrix, x.axis, x.axis, trips=rows):
                 plan.note(f"`{x.axis}` asks for what it reads of `{matrix}` {rows} rows later")
-                plan.tried("prefetch", matrix, x.axis, x.axis, trips=cost.NEXT_FAR // cost.NEAR * rows, cache=2, least=cost.far_least(plan.target))
+                far = cost.far_hints(plan.target, 1)
+                # a strip that is half of a row goes by half of the bytes in a chunk
+                plan.tried("prefetch", matrix, x.axis, x.axis, trips=2 * far.pop("near") // cost.NEAR * rows, **far)
 
 
 def _together(plan: Plan, rows: str, column: Loop, matrices: tuple[str, ...], factors: list[int], pad: bool) -> None:

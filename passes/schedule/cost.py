@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ...ir.dtypes import DType, u32
 from ...ir.instructions import MOST_TILES, SIDE
-from ...ir.target import Target
+from ...ir.target import LINE, Target
 
 VECTORS = 2  # vectors side by side in a register tile: one load of a row's element serves both
 # The same where columns are read where they lie and there are 32 registers: fewer loads for each multiply-add, which counts twice where rows begin anywhere, so that each vector lies on two lines
@@ -138,6 +138,12 @@ NEAR = 8192  # bytes ahead that is asked for of what a loop reads once, from one
 # one query of eight heads 1.08, of 32 heads 1.1.)  Tiles of a long axis ask so far ahead too (Zen 4, against the next tile in four places at once: logsumexp of 4096² 0.78 to 0.86, of 10^7 0.84 to 0.92,
 # layer norm of 200 × 100000 0.93, log_softmax of 1000 × 20000 0.86 to 0.99, of 4096², whose rows are read again, 0.96 to 1.08 of the time; 16 KiB ahead logsumexp of 4096² 0.87 to 0.94, 8 KiB 1.1 to 1.2).
 NEXT_FAR, FAR_CHUNKS = 32768, 3
+# What comes from memory is asked for so often at most, from so many bytes ahead on, and fewer times the more vector operations a line takes: one fewer for each time that these fit into so many.  A core waits for few lines at a
+# time, and drops what it is asked for beside them; where a line is soon worked on, that is the rule.  Where nothing is dropped, each hint costs the second cache a turn.  (Zen 4, two threads, a cache of 8192 positions, f32, against
+# once; where a plain read is 100 GB/s, 55, 30: one query of eight heads 128 floats deep, twice 0.98, 0.90, 0.84, three times 1.06, 0.87, 0.81, four times 1.19, 0.86, 0.76; one of 32 heads 64 deep, from memory, 0.85, 0.77 and 0.73;
+# four queries of eight heads twice 0.88, 0.98, 0.89, three times 0.96, 0.94, 0.87, four times 1.05, 0.91, 0.92; eight 64 deep four times 1.02 to 1.05, and with AVX2 four 1.0 to 1.18.  From 32 to 64 KiB ahead all takes as long.
+# Of buffers that the last cache may hold, from 8 to 32 MB, three times costs one query 1.33 of the time in a calm hour and brings 0.78 in a busy one, so they are asked for once, 1.09 and 0.97.)
+FAR_TIMES, DROPPED_WORK, FARTHEST, FARTHEST_CHUNKS = 3, 4, 49152, 6
 FAR_LEAST = 24 << 20  # bytes of a matrix from which on the rows of a sum are asked for from memory
 FAR_PART = 4  # of the last cache the part that such a buffer has at least
 HELD = 256  # values between two loops that each compute a part of them: in the first cache, and many times the work of starting a loop
@@ -297,6 +303,27 @@ def far_least(target: Target) -> int:
     queries 64 floats deep 0.91, four 128 deep 0.57, one 0.63 of the time without; 16.8 MB 0.97, 1.01 and 1.0; Golden Cove, 105 MiB, buffers of 16 MB 1.06.)
     """
     return target.l3 // FAR_PART
+
+
+def far_hints(target: Target, rows: int) -> dict[str, int]:
+    """How so many rows of results, which share what they read, ask for what comes from memory: options of `prefetch`."""
+    times = _times(target, rows)
+    far = {"near": FARTHEST, "times": times} if times > 1 else {"near": NEXT_FAR}
+    if times == FAR_TIMES:
+        far["often"] = target.l3
+    return {**far, "cache": NEXT_ROW_CACHE, "least": far_least(target)}
+
+
+def far_chunks(target: Target, rows: int) -> dict[str, int]:
+    """The same of `prefetch_chunk`."""
+    times = _times(target, rows)
+    far = {"chunks": FARTHEST_CHUNKS, "times": times} if times > 1 else {"chunks": FAR_CHUNKS}
+    return {**far, "cache": NEXT_ROW_CACHE, "least": far_least(target)}
+
+
+def _times(target: Target, rows: int) -> int:
+    """How often a line is asked for that each of so many rows of results multiplies."""
+    return min(FAR_TIMES, 1 + DROPPED_WORK // (rows * max(1, LINE // target.vector_bytes)))
 
 
 def chunk(target: Target, row: int) -> int:

@@ -57,8 +57,8 @@ def _lines_stored(block: Block, lanes: int = 0) -> int:
     return found
 
 
-def in_pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Expr, known: Known, cache: int) -> Block:
-    """The hints where the loops inside read lines piece by piece: for what is read in one line, one for each iteration of those loops that take more than a line, unrolled.  Of an `if`, what its condition holds for counts."""
+def in_pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Sequence[Expr], known: Known, cache: int) -> Block:
+    """The hints where the loops inside read lines piece by piece: for what is read in one line, one for each iteration of those loops that take more than a line, unrolled, and each distance `ahead`.  Of an `if`, what its condition holds for counts."""
     nest: list[Loop] = []
     block = unhinted(loop).body
     while len(block) == 1 and isinstance(found := block[0], (Loop, If)):
@@ -77,7 +77,7 @@ def in_pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Expr, known: Know
     return tuple(hint for n in asked for hint in _lines(loop, nest, held, n, ahead, taken, known, cache))
 
 
-def _lines(loop: Loop, nest: Sequence[Loop], held: Buffer, read: Expr, ahead: Expr, taken: set[str], known: Known, cache: int) -> Block:
+def _lines(loop: Loop, nest: Sequence[Loop], held: Buffer, read: Expr, ahead: Sequence[Expr], taken: set[str], known: Known, cache: int) -> Block:
     """The hints for one of these reads."""
     line = LINE // held.dtype.bytes
     at: dict[Expr, Expr] = {}
@@ -94,7 +94,7 @@ def _lines(loop: Loop, nest: Sequence[Loop], held: Buffer, read: Expr, ahead: Ex
             at[var(x.axis)] = var(lines[-1].axis)
     if line == LINE // held.dtype.bytes:
         raise StepError(f"prefetch: `{loop.axis}` reads no consecutive elements of `{held.name}`")
-    hints = (Prefetch(held.name, tuple(substitute(e, at) for e in read.args), ahead, cache),)
+    hints = tuple(Prefetch(held.name, tuple(substitute(e, at) for e in read.args), far, cache) for far in ahead)
     return in_order(nested(lines, hints), loop, held, known)
 
 

@@ -60,7 +60,7 @@ def prefetch_panel(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: 
 
 
 def prefetch_chunk(
-    kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: str, chunk: str, chunks: int = 1, cache: int = 1, least: int = 0
+    kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: str, chunk: str, chunks: int = 1, cache: int = 1, least: int = 0, times: int = 1
 ) -> Kernel:
     """Ask, while the loop over `chunk` is at some rows of an operand, for its next rows: some lines of them in each iteration of `depth`, each iteration of `tile` for as many.
 
@@ -77,7 +77,10 @@ def prefetch_chunk(
     Rows that are read from one end to the other, by one strip or a loop over strips, are asked for in the order of addresses; of others each iteration asks for its part of a row, that of its strip.
 
     With `chunks`, for the rows of so many chunks later; with `cache=2`, they come no nearer than the second cache; with `least`, memory is asked only where the buffer has so many bytes or more.
+    With `times`, each line is asked for so often, from as many chunks ahead as without, and from that part of them less each time: machines drop hints.
     """
+    if times < 1 or chunks % times:
+        raise StepError(f"prefetch_chunk: {chunks} chunks are not {times} times as many")
     if chunks < 1 or cache not in (1, 2):
         raise StepError(f"prefetch_chunk: `chunks` is 1 or more, `cache` 1 or 2, not {chunks} and {cache}")
     loops = [s for s in around(kernel, depth) if isinstance(s, Loop)]
@@ -105,11 +108,13 @@ def prefetch_chunk(
     if parts * each == lines and _whole_rows(address, row, strips, lines * line, inside(loops, facts.known)):
         turns, turn = product([x.stop for x in strips]), product([var(x.axis) for x in strips]) if strips else ZERO
         first |= {var(x): ZERO for x in (depth, *(x.axis for x in strips))}
-        ahead = panel * chunks + ((part * turns + turn) * rows + var(depth)) * further
+        within = ((part * turns + turn) * rows + var(depth)) * further
     else:
-        ahead = panel * chunks + (part * (each * line) if count else ZERO)
+        within = part * (each * line) if count else ZERO
     start = tuple(substitute(i, first) for i in read.args)
-    hints: Block = tuple(Prefetch(buffer, start, ahead + k * line, cache) for k in range(each))
+    hints: Block = tuple(
+        Prefetch(buffer, start, panel * (chunks // times * n) + within + k * line, cache) for n in range(times, 0, -1) for k in range(each)
+    )
     enough = large(facts, buffer, least)
     if enough is FALSE:
         raise StepError(f"prefetch_chunk: `{buffer}` never has {least} bytes")

@@ -37,6 +37,8 @@ def prefetch(
     on: str = "",
     cache: int = 1,
     again: int = 0,
+    times: int = 1,
+    often: int = 0,
 ) -> Kernel:
     """Ask, in each iteration of a loop, for what the next iteration of a loop around it (or the one so many `trips` on), or of itself, reads of a buffer there.
 
@@ -116,10 +118,15 @@ def prefetch(
 
     With `again`, each line is asked for twice instead, so many bytes and twice as many later than it would be: beside hints that are there already, for machines drop some while stores wait for memory.
 
+    With `times`, each line is asked for so often, from as far ahead as without, from two thirds and from one third of that, say: of hints that find as many lines on their way as a core waits for, machines drop some too.
+    With `often`, more than once only where the buffer has so many bytes: of a smaller one the other hints ask for what is in the first cache already, and cost little.
+
     With `least`, memory is asked only where the buffer has so many bytes or more: one that the caches hold needs no hints, which take the place of loads.  Beside `near` a loop of few vectors then stands twice.
     """
     if cache not in (1, 2):
         raise StepError(f"prefetch: `cache` is 1 or 2, not {cache}")
+    if times < 1 or (times > 1 and (again or bytes or on or then or places > 1 or (not near and trips < times))):
+        raise StepError("prefetch: only what is asked for in order is asked for several times")
     path = around(kernel, axis)
     loop = path[-1]
     if not any(isinstance(s, Loop) and s.axis == row for s in (path[:-1] if bytes else path)):
@@ -148,8 +155,14 @@ def prefetch(
     enough = large(facts, buffer, least)
     if enough is FALSE:
         raise StepError(f"prefetch: `{buffer}` never has {least} bytes")
+    several_times = large(facts, buffer, often)
+
+    def each_time(far: Sequence[Expr]) -> list[Expr]:
+        return [far[0], *(x if several_times is TRUE else where(several_times, x, ZERO) for x in far[1:] if several_times is not FALSE)]
+
+    distances = each_time([const(near * k // times // held.dtype.bytes) for k in range(times, 0, -1)])
     if (read is None or several) and near and not (bytes or most or over or places > 1):
-        hints = in_pieces(kernel, loop, held, const(near // held.dtype.bytes), known, cache)
+        hints = in_pieces(kernel, loop, held, distances, known, cache)
         return asking(kernel, axis, hints, enough)
     if read is None:
         raise StepError(f"prefetch: `{block.axis}` reads no consecutive elements of `{buffer}`")
@@ -161,12 +174,18 @@ def prefetch(
         name = fresh(f"{row}.ahead", names_taken(kernel))
         before = (Let(name, _decided(kernel, facts, held.address(read.args), path, find(kernel, row), max(1, bytes // held.dtype.bytes // lanes))),)
         ahead = var(name)
+        distances = [ahead]
     elif near:
-        ahead = const(near // held.dtype.bytes)
+        ahead = distances[0]
     else:
         address = address_of(read)
         step = find(kernel, row).step
-        ahead = minus(substitute(address, {var(row): var(row) + step * trips}), address)
+
+        def far(trips: int) -> Expr:
+            return minus(substitute(address, {var(row): var(row) + step * trips}), address)
+
+        distances = each_time([far(trips * k // times) for k in range(times, 0, -1)])
+        ahead = distances[0]
         if any(n in ahead.names for n in (x.axis for x in path if isinstance(x, Loop))) or ahead.buffers:
             raise StepError(f"prefetch: the next iteration of `{row}` is not always as far")
         if ahead is ZERO:
@@ -175,6 +194,7 @@ def prefetch(
             raise StepError("prefetch: only what is asked for in order is asked for again")
         if on:
             ahead = _going_on(path, find(kernel, row), on, trips, ahead, lambda e: minus(substitute(address, {var(on): e}), address))
+            distances = [ahead]
     each = min(lanes, max(1, LINE // held.dtype.bytes))
     starts: list[Expr] = [const(k) for k in range(0, lanes, each)]
     later = _as_long(kernel, then, loop, row) if then else None
@@ -188,12 +208,13 @@ def prefetch(
             raise StepError(f"prefetch: what `{axis}` reads of `{buffer}` is no more than a page")
         shares = [(x, [line * each for line in lines]) for x, lines in _spread([loop] if later is None else [loop, later], len(starts), places)]
     from_begin = {var(axis): ZERO} if spread else {}
-    times = [ahead - k * again // held.dtype.bytes for k in (1, 2)] if again else [ahead]
+    if again:
+        distances = [ahead - k * again // held.dtype.bytes for k in (1, 2)]
 
     def hints_at(starts: Sequence[Expr]) -> Block:
         hints: Block = tuple(
-            Prefetch(buffer, tuple(substitute(e, {**from_begin, var(block.axis): at}) for e in read.args), far, cache)
-            for far in times
+            Prefetch(buffer, tuple(substitute(e, {**from_begin, var(block.axis): at}) for e in read.args), distance, cache)
+            for distance in distances
             for at in starts
         )
         if inner.axis in read.names and inner is not block:

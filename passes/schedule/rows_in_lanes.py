@@ -19,7 +19,7 @@ from ...ir.expr import ZERO
 from ...ir.kernel import Alloc, Loop, Store, expressions, statements
 from ...ir.places import homes_in
 from ...ir.record import changing
-from .cost import NEAR, NEXT_FAR, POINTERS, far_least, lanes, rows_in_lanes
+from .cost import NEAR, POINTERS, far_hints, lanes, rows_in_lanes
 from .plan import Plan
 from .side_by_side import completed
 from .tree import all_loops, find, loads_in, path_to
@@ -100,7 +100,7 @@ class RowsInLanes:
                 self._piece(sums, *(x.axis for x in nest))
         if not plan.tried("prefetch", moving, line, outer, near=NEAR):
             plan.note(f"`{line}` asks for what stands {NEAR >> 10} KiB behind what it reads of `{moving}`")
-            plan.tried("prefetch", moving, line, outer, near=NEXT_FAR, cache=2, least=far_least(plan.target))
+            plan.tried("prefetch", moving, line, outer, **far_hints(plan.target, blocks * rows))
         plan.note(
             f"{blocks * rows} rows of `{above}`, {rows} in the lanes of a vector: what `{moving}` holds is read {width // rows} elements at a time"
         )

@@ -61,11 +61,12 @@ def rows_side_by_side(plan: Plan, x: Loop, width: int) -> list[Loop]:
     if attempt.refused:
         return [x]
     plan.note(f"`{deep}` for {width} of `{row}` side by side, folded together")
-    for _, along in sums:
+    for rows, along in sums:
+        together = plan.extent(rows[0]) or 1 if len(rows) > 1 else 1
         for buffer in moving:
             if not plan.tried("prefetch", buffer, f"{along}.0", f"{row}.0", near=cost.NEAR):
                 plan.note(f"`{along}.0` asks for what stands {cost.NEAR >> 10} KiB behind what it reads of `{buffer}`")
-                plan.tried("prefetch", buffer, f"{along}.0", f"{row}.0", near=cost.NEXT_FAR, cache=2, least=cost.far_least(plan.target))
+                plan.tried("prefetch", buffer, f"{along}.0", f"{row}.0", **cost.far_hints(plan.target, together))
     return roles.innermost(find(plan.kernel, f"{row}.t").body) if plan.has(f"{row}.t") else []
 
 
