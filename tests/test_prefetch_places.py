@@ -119,9 +119,9 @@ def test_what_is_not_asked_for_several_times(options: str) -> None:
         replay(unique(before.kernels[0]), Facts.of(before), f"{STORED}\nprefetch X j.0 i {options}")
 
 
-@pytest.mark.parametrize(("target", "times"), [("x86-64-v4", (3, 3, 2, 1)), ("x86-64-v3", (3, 2, 2, 1))])
+@pytest.mark.parametrize(("target", "times"), [("x86-64-v4", (3, 3, 2, 1)), ("x86-64-v3", (3, 2, 1, 1))])
 def test_the_longer_a_line_is_worked_on_the_fewer_times_it_is_asked_for(target: str, times: tuple[int, ...]) -> None:
-    """One query, two, four and eight share what they read of a cache that comes from memory; with 16 registers, four multiply values by twos."""
+    """One query, two, four and eight share what they read of a cache that comes from memory; with vectors of half a line, four are as much work as eight."""
     text = """(composite grouped ((Q{{T}}[G {0} D] K{{T}}[G M D] V{{T}}[G M E]) -> (O{{T}}[G {0} E]))
       (return (einsum "gaj,gje->gae" (softmax (einsum "gad,gjd->gaj" Q K) :axis -1) V)))"""
     for rows, most in zip((1, 2, 4, 8), times, strict=True):

@@ -157,9 +157,9 @@ def test_what_is_left_over_is_one_tile(rows: int, columns: int) -> None:
     more, fewer = (
         [(str(c), s) for c, s in variants(module("gemm"), FIRST_LANES) if "1536" in str(c) and word in str(c)] for word in ("120 <= N", "24 < N")
     )
-    ((_, eight),), ((condition, six),) = more, fewer
+    ((_, eight),), ((condition, four),) = more, fewer
     assert eight[0] == "split i 8 tail=clamp" and widths(eight) == ["24 tail=cut", "8 tail=pad", "16 tail=pad", "24 tail=pad"]
-    assert six[0] == "split i 6 tail=clamp" and widths(six) == ["24 tail=cut spare=1", "32 tail=pad"]
+    assert four[0] == "split i 4 tail=clamp" and widths(four) == ["24 tail=cut spare=1", "32 tail=pad"]
     assert condition.startswith("24 < N & N <= N // 24 * 24 + 8 & ")
 
 
