@@ -51,7 +51,7 @@ def in_chunks(plan: Plan, row: str, column: Loop, deep: Loop, factors: list[int]
         plan.do("jam", f"{some}.1")
         for x in all_loops(plan.loop(tile).body):
             if x.kind == "reduce" and not plan.tried("prefetch_chunk", matrices[0], x.axis, tile, f"{deep.axis}.0"):
-                plan.tried("prefetch_chunk", matrices[0], x.axis, tile, f"{deep.axis}.0", **cost.far_chunks(plan.target, most or together))
+                plan.tried("prefetch_chunk", matrices[0], x.axis, tile, f"{deep.axis}.0", **cost.far_chunks(plan.target, most or cost.CHUNK_ROWS))
                 plan.note(f"while one chunk of `{matrices[0]}` is worked on, `{x.axis}` asks for the next")
     if attempt.refused:
         return row
