@@ -38,6 +38,7 @@ class TilesOfPlanes:
     mixed_rows: Point
     planes: list[KeptPlanes]
     tile: int
+    begin: Expr
     length: Expr
     padded: bool
     positions: Callable[[], Expr]
