@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ir.expr import Expr
 from ...ir.kernel import Alloc, Loop, Store, expressions, statements
 from ...ir.simplify import prove
+from ...ir.target import LINE
 from . import cost
 from .plan import Plan
 from .tree import reads
@@ -28,8 +29,12 @@ def aligned(plan: Plan, axis: str) -> str | None:
     held = plan.facts.buffers[stored[0]]
     if prove((held.elements * held.dtype.bytes).lt(least), plan.facts.known):  # it is never streamed
         return None
+    line, row = LINE // held.dtype.bytes, plan.loop(axis).stop
+    if row.is_const and (row.attr < cost.LEAST_LINES * line or (row.attr < cost.SHORT_ROW * line and row.attr % line == 0)):
+        return None
+    least_row = cost.LEAST_LINES * line if row.names and row.names <= plan.facts.sizes.keys() else ""
     saved = plan.kernel
-    if plan.tried("align", axis, stored[0], least=least):
+    if plan.tried("align", axis, stored[0], least=least, trips=least_row):
         return None
     cut = plan.kernel
     refused = plan.tried("stream_store", stored[0], least=least)

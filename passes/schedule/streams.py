@@ -66,6 +66,8 @@ def _whole(facts: Facts, store: Store, path: Sequence[Loop], condition: Expr, cu
         at_lines = bool(begins) or any(cut.keys() & x.stop.names for x in path)
         if at_lines and lanes * held.dtype.bytes % LINE:
             return FALSE
+        for name in cut.keys() & begins.union(*[x.stop.names for x in path]):
+            condition = call("bit_and", condition, _cut_at_lines(cut[name].value))
         waits = any(x.kind == "reduce" for x in all_loops((path[0],)))
         for row in () if at_lines else [row_step(address, x) for x in path[:-2]]:
             condition = FALSE if row is None else call("bit_and", condition, mod(row, const(LINE // held.dtype.bytes if waits else lanes)).eq(0))
@@ -80,6 +82,12 @@ def _whole(facts: Facts, store: Store, path: Sequence[Loop], condition: Expr, cu
         if steps:
             condition = _from_lines(condition, row, held)
     return simplify(condition, facts.known)
+
+
+def _cut_at_lines(begin: Expr) -> Expr:
+    """When a row is cut where `align` says, at a line."""
+    chosen = [n.args[0] for n in postorder(begin) if n.op == "where" and any(m.op == "to_line" for m in postorder(n.args[1]))]
+    return chosen[0] if chosen else TRUE
 
 
 def _few(rows: Loop) -> bool:
