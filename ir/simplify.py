@@ -411,7 +411,7 @@ def extreme(op: str, args: tuple[Expr, ...], known: Known) -> Expr:
     return result
 
 
-def _exceeds(a: Expr, b: Expr, polys: Mapping[Expr, Poly], values: Mapping[Expr, list[int | None]], known: Known) -> bool:
+def _exceeds(a: Expr, b: Expr, polys: dict[Expr, Poly], values: dict[Expr, list[int | None]], known: Known) -> bool:
     """a >= b is proven.  Where it is not so at a point, that is not tried."""
     for x, y in zip(values[a], values[b], strict=True):
         if x is not None and y is not None and x < y:

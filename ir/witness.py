@@ -69,7 +69,7 @@ class Point:
             if n.dtype is not INDEX and n.dtype is not bool_:
                 found = None  # narrower integers wrap
             elif n.args:
-                operands: list[Any] = list(map(memo.get, n.args))
+                operands: list[Any] = [memo.get(a) for a in n.args]
                 found = None if None in operands else evaluate_node(n, operands)  # pyright: ignore[reportArgumentType]
             else:
                 found = n.attr if n.is_const else self._named(n)
