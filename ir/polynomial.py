@@ -235,7 +235,11 @@ def tightened(p: Poly) -> Poly:
 
 def atoms(p: Poly) -> list[Expr]:
     """Every atom once, in a fixed order."""
-    return list(dict.fromkeys([a for m in p for a in m]))
+    found: dict[Expr, None] = {}
+    for m in p:
+        for a in m:
+            found[a] = None
+    return list(found)
 
 
 def without(m: Monomial, part: Monomial) -> Monomial | None:

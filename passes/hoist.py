@@ -49,7 +49,7 @@ from .lower.names import Names
 from .share import Temporaries, share
 
 MOST_TERMS: Final = 8  # an address that multiplies out to more is left as it is
-WORTH: Final = 2  # operations (a multiplication of two unknowns counts as 2) that are worth a name outside the loop
+WORTH: Final = 2.0  # operations (a multiplication of two unknowns counts as 2) that are worth a name outside the loop
 MEMORY: Final = frozenset({"load", "vload", "gather"})
 DEAR: Final = frozenset({"floordiv", "mod", "min", "max", "where"})
 
@@ -239,14 +239,14 @@ class _Outward:
                     header = replace(header, stop=new[s.stop])
                 inside, within = ({**names, **new}, substitution({**names, **new})) if new else (names, change)
                 result.append(with_body(header, self.block(s.body, inside, within, inner)))
-                # behind the loop, only what is spelled without the temporaries of this block
-                own = {t.attr for e, t in names.items() if e not in around}
-                lasting = {e: t for e, t in new.items() if own.isdisjoint(change(e).names)}
-                if len(lasting) == len(new):
-                    names, change = inside, within
-                elif lasting:
-                    names = {**names, **lasting}
-                    change = substitution(names)
+                if new:  # behind the loop, only what is spelled without the temporaries of this block
+                    own = {t.attr for e, t in names.items() if e not in around}
+                    lasting = {e: t for e, t in new.items() if own.isdisjoint(change(e).names)}
+                    if len(lasting) == len(new):
+                        names, change = inside, within
+                    elif lasting:
+                        names = {**names, **lasting}
+                        change = substitution(names)
             elif isinstance(s, Region):
                 result.append(Region(self.block(s.body, names, change, outer), None if s.serial_if is None else change(s.serial_if)))
             elif isinstance(s, If):
@@ -272,7 +272,7 @@ class _Outward:
             worth = _weight(change(n), self.weight) if fixed else WORTH
             if fixed and worth >= WORTH and n.op != "broadcast" and n.dtype.kind != "bool":
                 found[n] = None
-            elif not 0 <= worth < WORTH:  # else no part of it is worth more
+            elif not 0.0 <= worth < WORTH:  # else no part of it is worth more
                 for a in reversed(n.args):
                     if a.args:
                         stack.append(a)
