@@ -142,9 +142,7 @@ class Known(Knowledge):
             return False
         if self.divisible:
             p = self._loosened(p)
-        g = pl.content(p)
-        if g > 1:
-            p = {m: c // g for m, c in p.items() if m or c // g}
+        p = pl.tightened(p)
         if pl.is_constant(p):
             return p.get((), 0) >= 0
         low, high = self.interval(p)

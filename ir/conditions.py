@@ -6,7 +6,7 @@ rest of it implies; a negation moves to the comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from . import polynomial as pl
@@ -29,8 +29,7 @@ def compare(op: str, a: Expr, b: Expr, known: Known) -> Expr:
 
 def at_least_zero(p: Poly, known: Known) -> Expr:
     """p >= 0 as an expression."""
-    while (whole := _undivided(p, known)) is not None:
-        p = whole
+    p = pl.undivided(p)
     decided = known.decided(p)
     if decided is not None:
         return TRUE if decided else FALSE
@@ -51,26 +50,7 @@ def at_least_zero(p: Poly, known: Known) -> Expr:
 
 def holds(p: Poly, known: Known) -> bool:
     """Whether p >= 0 is proven, which is less to ask than what it is."""
-    while not known.nonnegative(p):
-        whole = _undivided(p, known)
-        if whole is None:
-            return False
-        p = whole
-    return True
-
-
-def _undivided(p: Poly, known: Known) -> Poly | None:
-    """x // d + r >= 0 → x + d·r >= 0;   r - x // d >= 0 → d·r + d - 1 - x >= 0     (d > 0); None where there is no such quotient.
-
-    Both say the same, and the prover finds of the one what it finds of the other.
-    """
-    for m, c in p.items():
-        if len(m) == 1 and m[0].op == "floordiv" and abs(c) == 1:
-            x, d = (pl.poly(arg) for arg in m[0].args)
-            if pl.is_constant(d) and known.positive(d):
-                scaled = pl.times(pl.plus(p, {m: c}, -1), d)
-                return pl.plus(x, scaled) if c > 0 else pl.plus(pl.plus(pl.plus(scaled, d), pl.constant(-1)), x, -1)
-    return None
+    return known.nonnegative(pl.undivided(p))
 
 
 def _equality(op: str, p: Poly, known: Known) -> Expr:
@@ -188,7 +168,7 @@ def _merged(parts: list[Expr], known: Known) -> list[Expr]:
     return [_chain("bit_and", list(s)) if s else TRUE for s in sets]
 
 
-def _contradictory(parts: list[Expr], facts: Mapping[Expr, list[Poly]], known: Known) -> bool:
+def _contradictory(parts: list[Expr], facts: dict[Expr, list[Poly]], known: Known) -> bool:
     """One of them is the negation of another; only those that are no conjunction or disjunction are looked at.  `facts`: what each of several says."""
     if len(parts) < 2:
         return False

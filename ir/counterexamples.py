@@ -6,7 +6,6 @@ stays where that makes the polynomial less; what is bounded by it follows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
@@ -96,5 +95,5 @@ def _value(r: Range, point: Point, old: int, end: int | None) -> int | None:
 
 def _with(point: Point, name: str, value: int) -> Point:
     """The point with another value for a name that has one."""
-    memo: Mapping[Expr, int] = {e: v for e, v in point.memo.items() if name not in e.names}
-    return Point(point.seed, point.slope, point.taste, {**point.names, name: value}, dict(memo))
+    memo = {e: v for e, v in point.memo.items() if name not in e.names}
+    return Point(point.seed, point.slope, point.taste, {**point.names, name: value}, memo)

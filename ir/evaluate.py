@@ -40,6 +40,10 @@ _INTEGER: Final[dict[str, Callable[..., Any]]] = {
 
 def evaluate_node(n: Expr, operands: list[int]) -> int | None:
     """The value of an integer operator on these; None where it has none (a division by zero, an operator of other dtypes)."""
+    if n.op == "add":  # the most of them
+        return operands[0] + operands[1]
+    if n.op == "mul":
+        return operands[0] * operands[1]
     function = _INTEGER.get(n.op)
     if function is None or (n.op in ("floordiv", "mod") and operands[1] == 0):
         return None

@@ -47,7 +47,7 @@ type and the bits of a literal, so 1, 1.0, True and -0.0 stay apart.  Arithmetic
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from sys import getrefcount
 from typing import Any, Final
 
@@ -74,7 +74,7 @@ class Expr:
     # what `polynomial.py` and `postorder` remember of it, None before it was asked: a map beside the nodes would cost more than most answers
     key: str | None
     order: tuple[Expr, ...] | None  # of `postorder`, where it is short
-    poly: Mapping[tuple[Expr, ...], int] | None
+    poly: dict[tuple[Expr, ...], int] | None
     canonical: bool  # whether it is a sum or product as `polynomial.expr` writes it
     typed: bool  # whether the verifier has found that this operator fits its operands: nodes are immutable, so it is not asked again
 

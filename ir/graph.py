@@ -149,7 +149,7 @@ class View:
         places = self.places
         return [a.through(places) for a in self.node.args]
 
-    def through(self, mapping: Mapping[Expr, Expr]) -> View:
+    def through(self, mapping: dict[Expr, Expr]) -> View:
         """The view with its axis variables replaced (the domain of the user changed)."""
         return View(
             self.node, tuple(substitute(e, mapping) for e in self.index), None if self.domain is None else substitute(self.domain, mapping), self.fill

@@ -21,11 +21,11 @@ def product(factors: list[Interval]) -> Interval:
     low: int | None = 1
     high: int | None = 1
     for a, b in factors:
-        if low is not None and high is not None and a is not None and b is not None:
+        if low is not None and a is not None and low >= 0 and a >= 0:  # the most of them
+            low, high = low * a, None if high is None or b is None else high * b
+        elif low is not None and high is not None and a is not None and b is not None:
             ends = (low * a, low * b, high * a, high * b)
             low, high = min(ends), max(ends)
-        elif low is not None and a is not None and low >= 0 and a >= 0:
-            low, high = low * a, None if high is None or b is None else high * b
         else:
             return None, None
     return low, high

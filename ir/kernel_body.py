@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import is_
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from .dtypes import DType
 from .errors import NOWHERE, Span
 from .expr import ONE, ZERO, Expr, add, mul, product
-from .statement import Statement, Structure, replace
+from .statement import Statement, Structure, replace, same
 from .walks import postorder, substitution
 
 if TYPE_CHECKING:
@@ -165,7 +164,7 @@ Block = tuple[Stmt, ...]
 
 # Where names are introduced, and where a statement is, for `places.py`: where the one that encloses it is (None: it stands in the kernel itself), and its number there.
 Place = tuple[Any, int]
-Homes = Mapping[str, Place]
+Homes = dict[str, Place]
 
 
 class Kernel(Structure):
@@ -243,10 +242,10 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
     return (*stmt.index, stmt.ahead) if isinstance(stmt, Prefetch) else ()
 
 
-_AS_THEY_ARE: Final[Mapping[str, str]] = {}
+_AS_THEY_ARE: Final[dict[str, str]] = {}
 
 
-def map_expressions(block: Block, change: Callable[[Expr], Expr], names: Mapping[str, str] = _AS_THEY_ARE) -> Block:
+def map_expressions(block: Block, change: Callable[[Expr], Expr], names: dict[str, str] = _AS_THEY_ARE) -> Block:
     """The block with every expression replaced; statements keep their order and their spans, one in which nothing changes stays the same object.  What statements
     name themselves (axes, lets, buffers) is called by what `names` says."""
 
@@ -284,7 +283,7 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr], names: Mapping
 
     def walk(block: Block) -> Block:
         changed = [one(s) for s in block]
-        return block if all(map(is_, changed, block)) else tuple(changed)
+        return block if same(changed, block) else tuple(changed)
 
     return walk(block)
 
@@ -322,7 +321,7 @@ def accesses(block: Block) -> Iterator[tuple[str, tuple[Expr, ...]]]:
             yield s.buffer, s.index
 
 
-def substitute_block(block: Block, mapping: Mapping[Expr, Expr]) -> Block:
+def substitute_block(block: Block, mapping: dict[Expr, Expr]) -> Block:
     return map_expressions(block, substitution(mapping)) if mapping else block
 
 
@@ -340,4 +339,4 @@ def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
             result.append(s)
         else:
             result.extend(changed)
-    return block if len(result) == len(block) and all(map(is_, result, block)) else tuple(result)
+    return block if same(result, block) else tuple(result)

@@ -38,11 +38,15 @@ class Knowledge(Ranges):
         self._scopes: dict[tuple[Self | tuple[str, Range | tuple[End, End, int]] | None, ...], Self] = {}  # of `with_ranges`
         self._points: list[Point] | None = None
 
-    def _copy(self) -> Self:
+    def _copy(self, ranges: dict[str, Range] | None = None) -> Self:
+        """The same, of which nothing is remembered yet; with other ranges also nothing of what follows from these."""
         result = type(self)({})
-        result.ranges, result._wider, result._added = self.ranges, self._wider, self._added
-        result._order, result._intervals, result._multiples, result._divisible = self._order, self._intervals, self._multiples, self._divisible
-        result._ranks, result._ends, result._limits = self._ranks, self._ends, self._limits
+        if ranges is None:
+            result.ranges, result._wider, result._added = self.ranges, self._wider, self._added
+            result._order, result._intervals, result._multiples, result._divisible = self._order, self._intervals, self._multiples, self._divisible
+            result._ranks, result._ends, result._limits = self._ranks, self._ends, self._limits
+        else:
+            result.ranges = ranges
         result.zeros, result.base, result.outer, result.inner, result.facts = self.zeros, self.base, self.outer, self.inner, self.facts
         return result
 
@@ -62,11 +66,8 @@ class Knowledge(Ranges):
         again = more.keys() & self.ranges.keys()
         outer = self._without(frozenset(again)) if again else self
         added = {n: as_range(r) for n, r in more.items()}
-        result = outer._copy()
-        result.ranges = {**outer.ranges, **added}
+        result = outer._copy({**outer.ranges, **added})
         result.base = outer
-        result._forget()
-        result._forget_ranges()
         result._wider, result._added = outer, frozenset(added)
         facts = [f for f in map(_not_empty, added.values()) if f]
         learned = bool(facts) and result._learn(facts)
@@ -109,11 +110,8 @@ class Knowledge(Ranges):
     def with_multiple(self, name: str, multiple: int) -> Self:
         """The same variable, now known to be a multiple of this too."""
         r = self.ranges.get(name, Range())
-        result = self._copy()
-        result.ranges = {**self.ranges, name: Range(r.min, r.max, r.multiple * multiple // gcd(r.multiple, multiple), r.exactly)}
+        result = self._copy({**self.ranges, name: Range(r.min, r.max, r.multiple * multiple // gcd(r.multiple, multiple), r.exactly)})
         result.base, result.outer = self, None
-        result._forget()
-        result._forget_ranges()
         return result
 
     def with_facts(self, more: Iterable[Poly], zeros: tuple[Expr, ...] = ()) -> Self:
@@ -123,7 +121,6 @@ class Knowledge(Ranges):
             return self
         result = self._copy()
         result.zeros, result.base, result.outer = (*self.zeros, *zeros), self, None
-        result._forget()
         if not result._learn(facts) and not zeros:
             return self
         together = _multiplied(facts[0]) if len(facts) == 1 and not zeros else ()
@@ -142,7 +139,7 @@ class Knowledge(Ranges):
         pending = [f for f in facts if not pl.is_constant(f)]
         kept: list[Poly] = []
         while pending:
-            f = pending.pop(0)
+            f = pl.tightened(pending.pop(0))
             if f in self.facts or f in kept:
                 continue
             terms, offset = [m for m in f if m], f.get((), 0)
@@ -248,7 +245,7 @@ class Knowledge(Ranges):
                     found.setdefault(pl.name(a), []).append((*linear, f))
         return found
 
-    def _chosen(self, point: Point, bounding: Mapping[str, list[tuple[Poly, Poly, Poly]]]) -> Point | None:
+    def _chosen(self, point: Point, bounding: dict[str, list[tuple[Poly, Poly, Poly]]]) -> Point | None:
         """A point with values for all names, each within its range and what the facts say of it given the names before; None where that leads nowhere."""
         point.awaited = self.ranges
         for n, r in self.ranges.items():
@@ -277,9 +274,9 @@ class Knowledge(Ranges):
         agrees = all((value := point.at(f)) is not None and value >= 0 for f in self.facts)
         return point if agrees and all(point.of(z) == 0 for z in self.zeros) else None
 
-    def _extended(self, point: Point, base: Knowledge | None, new: Mapping[str, Range]) -> Point | None:
+    def _extended(self, point: Point, base: Knowledge | None, new: dict[str, Range]) -> Point | None:
         """A point of `base` with values for the names that are new here; None where what is new here rules it out.  It stays the same point: a name of this scope means nothing outside."""
-        known: Mapping[str, Range] = {} if base is None else base.ranges
+        known: dict[str, Range] = {} if base is None else base.ranges
         for n, r in new.items():
             low, high = r.min, r.max
             if isinstance(low, Expr) or isinstance(high, Expr) or r.exactly is not None:

@@ -7,8 +7,6 @@ are the places of the statements that introduce an axis, a let or a local buffer
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from .kernel import Alloc, Block, Homes, If, Kernel, Let, Loop, Place, Region, Stmt, Store, While
 
 
@@ -23,7 +21,9 @@ def homes_in(kernel: Kernel) -> Homes:
 
 def settle(block: Block, outer: Place | None, homes: dict[str, Place], first: int = 0) -> None:
     """Enter where everything is in a block whose statements stand in the one at `outer`, numbered from `first` on."""
-    for k, s in enumerate(block, first):
+    k = first - 1
+    for s in block:
+        k += 1
         if isinstance(s, Store):
             continue
         if isinstance(s, Loop):
@@ -77,7 +77,7 @@ def numbers(place: Place | None) -> list[int]:
     return found
 
 
-def path_at(block: Block, at: Iterable[int]) -> tuple[Stmt, ...]:
+def path_at(block: Block, at: list[int]) -> tuple[Stmt, ...]:
     """The statements with these numbers, each in the one before."""
     path: list[Stmt] = []
     for k in at:

@@ -6,7 +6,6 @@ negation: a size, an axis, a variable, a floordiv, a load.  Polys are values: no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from hashlib import blake2b
 from math import gcd
 from typing import Final
@@ -16,7 +15,7 @@ from .expr import Expr, const, make
 from .walks import postorder
 
 Monomial = tuple[Expr, ...]
-Poly = Mapping[Monomial, int]
+Poly = dict[Monomial, int]  # a Mapping in all but name: what is compiled ahead of time asks a dict itself, any other mapping by its methods
 
 MOST_TERMS: Final = 64  # a product that would have more is kept as an atom
 MOST_FACTORS: Final = 16  # and so is one with a longer monomial: repeated squaring doubles it every time
@@ -92,10 +91,19 @@ def combined(op: str, args: list[Poly]) -> Poly | None:
             return scaled(a, b.get((), 0))
         if len(a) > 1 and len(b) > 1 and len(a) * len(b) > MOST_TERMS:
             return None
-        return times(a, b) if max(map(len, a), default=0) + max(map(len, b)) <= MOST_FACTORS else None
+        return times(a, b) if _factors(a) + _factors(b) <= MOST_FACTORS else None
     if op == "neg":
         return scaled(args[0], -1)
     return plus(args[0], args[1], 1 if op == "add" else -1)
+
+
+def _factors(p: Poly) -> int:
+    """Of the longest term."""
+    most = 0
+    for m in p:
+        if len(m) > most:
+            most = len(m)
+    return most
 
 
 def poly(e: Expr) -> Poly:
@@ -180,7 +188,7 @@ def _of_product(e: Expr) -> Poly | None:
     return made
 
 
-def composed(p: Poly, by: Mapping[Expr, Expr]) -> Poly | None:
+def composed(p: Poly, by: dict[Expr, Expr]) -> Poly | None:
     """The polynomial with other expressions in the place of its atoms; None where a product would have too many terms or factors."""
     if not [a for m in p for a in m if by[a] is not a]:
         return p
@@ -205,9 +213,33 @@ def content(p: Poly) -> int:
     return gcd(*[c for m, c in p.items() if m])
 
 
+def undivided(p: Poly) -> Poly:
+    """x // d + r >= 0 → x + d·r >= 0;   r - x // d >= 0 → d·r + d - 1 - x >= 0     for constants d > 0, as long as there is such a quotient.
+
+    Both say the same, and a prover finds of the one what it finds of the other.
+    """
+    for m, c in p.items():
+        if len(m) == 1 and m[0].op == "floordiv" and (c == 1 or c == -1):
+            d = m[0].args[1]
+            if d.is_const and d.attr > 0:
+                x, rest = poly(m[0].args[0]), scaled(plus(p, {m: c}, -1), d.attr)
+                return undivided(plus(x, rest) if c > 0 else plus(plus(rest, constant(d.attr - 1)), x, -1))
+    return p
+
+
+def tightened(p: Poly) -> Poly:
+    """g·q + c >= 0 → q + floor(c / g) >= 0, which says the same of integers."""
+    g = content(p)
+    return {m: c // g for m, c in p.items() if m or c // g} if g > 1 else p
+
+
 def atoms(p: Poly) -> list[Expr]:
     """Every atom once, in a fixed order."""
-    return list(dict.fromkeys([a for m in p for a in m]))
+    found: dict[Expr, None] = {}
+    for m in p:
+        for a in m:
+            found[a] = None
+    return list(found)
 
 
 def without(m: Monomial, part: Monomial) -> Monomial | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import is_
 from typing import Any, ClassVar
 
 from .dtypes import DType
 from .expr import ONE, Expr
 from .record import replace
-from .statement import Statement
+from .statement import Statement, same
 
 
 class Define(Statement):
@@ -331,7 +330,7 @@ def named(stmt: Stmt) -> tuple[str, ...]:
 def map_expressions(block: Block, change: Callable[[Expr], Expr]) -> Block:
     """The block with every expression replaced; a statement in which nothing changes stays the same object."""
     changed = [with_expressions(s, change) for s in block]
-    return block if all(map(is_, changed, block)) else tuple(changed)
+    return block if same(changed, block) else tuple(changed)
 
 
 def with_expressions(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
@@ -388,4 +387,4 @@ def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
             result.append(s)
         else:
             result.extend(changed)
-    return block if len(result) == len(block) and all(map(is_, result, block)) else tuple(result)
+    return block if same(result, block) else tuple(result)

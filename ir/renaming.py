@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 
 from .expr import Expr, make, var
 from .kernel import Alloc, Block, If, Let, Loop, Region, Stmt, Store, While, map_block, map_expressions, statements
@@ -44,7 +44,7 @@ def defined(block: Block) -> list[str]:
     return found
 
 
-def rename_buffers(block: Block, names: Mapping[str, str], scalars: frozenset[str] = frozenset()) -> Block:
+def rename_buffers(block: Block, names: dict[str, str], scalars: frozenset[str] = frozenset()) -> Block:
     """Loads and stores of each buffer in `names` go to its new name; a load of what becomes a scalar parameter becomes its variable."""
 
     def leaf(n: Expr) -> Expr | None:
@@ -75,7 +75,7 @@ def at_places(block: Block, buffers: Collection[str], place: Callable[[str, Inde
 def unique_locals(block: Block, fresh: Callable[[str], str]) -> Block:
     """Every loop, `let` and `alloc` gets the name that `fresh(old name)` gives, inside its scope."""
 
-    def expr(e: Expr, names: Mapping[str, str]) -> Expr:
+    def expr(e: Expr, names: dict[str, str]) -> Expr:
         def leaf(n: Expr) -> Expr | None:
             new = names.get(n.attr) if n.op in ("var", "load", "first", "last") else None
             return None if new is None else make(n.op, n.dtype, n.args, new)

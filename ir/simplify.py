@@ -9,7 +9,7 @@ Values of other dtypes are left alone, the positions inside them (the indices of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import gcd
 from typing import Final
 
@@ -58,8 +58,8 @@ def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
         if n.canonical and terms is not None and _is_plain(terms):
             memo[n] = n
             continue
-        args = parts_of(n.op, n) if n.op in CHAINS and n.dtype is bool_ else n.args  # what stands in a chain is compared with all of it, once
-        waiting = _unknown(args if terms is None else pl.atoms(terms), memo)
+        args = tuple(parts_of(n.op, n)) if n.op in CHAINS and n.dtype is bool_ else n.args  # what stands in a chain is compared with all of it, once
+        waiting = _unknown(args if terms is None else tuple(pl.atoms(terms)), memo)
         whole = pl.composed(terms, memo) if terms is not None and not waiting else None
         if whole is None and not waiting:
             waiting = _unknown(args, memo)
@@ -76,7 +76,7 @@ def simplify(e: Expr, known: KnownLike | None = None) -> Expr:
     return memo[e]
 
 
-def _unknown(parts: Sequence[Expr], memo: dict[Expr, Expr]) -> list[Expr]:
+def _unknown(parts: tuple[Expr, ...], memo: dict[Expr, Expr]) -> list[Expr]:
     """What is not in the memo; leaves are as they are."""
     waiting: list[Expr] = []
     for a in parts:
@@ -411,7 +411,7 @@ def extreme(op: str, args: tuple[Expr, ...], known: Known) -> Expr:
     return result
 
 
-def _exceeds(a: Expr, b: Expr, polys: Mapping[Expr, Poly], values: Mapping[Expr, list[int | None]], known: Known) -> bool:
+def _exceeds(a: Expr, b: Expr, polys: dict[Expr, Poly], values: dict[Expr, list[int | None]], known: Known) -> bool:
     """a >= b is proven.  Where it is not so at a point, that is not tried."""
     for x, y in zip(values[a], values[b], strict=True):
         if x is not None and y is not None and x < y:

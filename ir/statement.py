@@ -7,6 +7,16 @@ from typing import Any, ClassVar, TypeVar
 R = TypeVar("R")
 
 
+def same(made: list[Any], block: tuple[Any, ...]) -> bool:
+    """Whether the statements that a walk has made are those that it met."""
+    if len(made) != len(block):
+        return False
+    for k, s in enumerate(made):  # noqa: SIM110 - asked for every block of every walk, and a generator takes longer
+        if s is not block[k]:
+            return False
+    return True
+
+
 class Structure:
     """Immutable, as the type checker holds; equal by value, wherever in the text it stands.  Not a `record`: classes written out become structures where they are compiled ahead of time
     (`compile_core.py`), and passes do little else than make these and look at them."""

@@ -2,67 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from .dtypes import INDEX
 from .expr import Expr, add, floordiv, make, maximum, minimum, mod, mul
 
-_NONE: Final[frozenset[Expr]] = frozenset()
+_NOTHING: Final[dict[Expr, Any]] = {}
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 SHORT: Final = 96  # nodes of which an expression remembers the order; what is longer, such as a sum of a thousand terms, would hold as much for each of its parts
 NEAR: Final = 24  # levels of an expression that are walked by recursion
 
 
-def postorder(*roots: Expr) -> Collection[Expr]:
+def postorder(*roots: Expr) -> tuple[Expr, ...]:
     """Every node once, operands before users."""
     if len(roots) == 1:
         root = roots[0]
         return roots if not root.args else root.order or _ordered(root)
-    return dict.fromkeys(chain.from_iterable([(r,) if not r.args else r.order or _ordered(r) for r in roots]))
+    return tuple(dict.fromkeys(chain.from_iterable([(r,) if not r.args else r.order or _ordered(r) for r in roots])))
 
 
-def _ordered(root: Expr) -> Collection[Expr]:
+def _ordered(root: Expr) -> tuple[Expr, ...]:
     """The order of one expression with operands: theirs one after the other, where they remember them."""
-    found: Collection[Expr]
     for a in root.args:
         if a.args and a.order is None:
-            found = _postorder((root,))
+            order = _postorder(root)
             break
     else:
         found = dict.fromkeys(chain.from_iterable([a.order or (a,) for a in root.args]))
         found[root] = None
-    if len(found) <= SHORT:
-        found = root.order = tuple(found)
-    return found
+        order = tuple(found)
+    if len(order) <= SHORT:
+        root.order = order
+    return order
 
 
-def missing(root: Expr, done: Container[Expr]) -> Collection[Expr]:
+def missing(root: Expr, done: dict[Expr, Any]) -> tuple[Expr, ...]:
     """As `postorder`, without what is done already and what is met there alone."""
     if root in done:
         return ()
     for a in root.args:
         if a not in done:
-            return _postorder((root,), done)
+            return _postorder(root, done)
     return (root,)  # most of them
 
 
-def _postorder(roots: tuple[Expr, ...], done: Container[Expr] = _NONE) -> Collection[Expr]:
+def _postorder(root: Expr, done: dict[Expr, Any] = _NOTHING) -> tuple[Expr, ...]:
     seen: dict[Expr, None] = {}
-    for root in roots:
-        if root not in seen:
-            _visit(root, seen, done, NEAR)
-    return seen
+    _visit(root, seen, done, NEAR)
+    return tuple(seen)
 
 
-def _visit(node: Expr, seen: dict[Expr, None], done: Container[Expr], levels: int) -> None:
+def _visit(node: Expr, seen: dict[Expr, None], done: dict[Expr, Any], levels: int) -> None:
     """Enter what stands under a node, and the node.  So many levels by recursion: with a stack of our own all passes took a fortieth more instructions."""
     for a in node.args:
         if a not in seen and a not in done:
             if not a.args:
                 seen[a] = None
-            elif done is _NONE and a.order is not None:  # else some of that is not missing
+            elif not done and a.order is not None:  # else some of that is not missing
                 seen.update(dict.fromkeys(a.order))
             elif levels:
                 _visit(a, seen, done, levels - 1)
@@ -71,7 +69,7 @@ def _visit(node: Expr, seen: dict[Expr, None], done: Container[Expr], levels: in
     seen[node] = None
 
 
-def _visit_deep(root: Expr, seen: dict[Expr, None], done: Container[Expr]) -> None:
+def _visit_deep(root: Expr, seen: dict[Expr, None], done: dict[Expr, Any]) -> None:
     stack = [root]
     while stack:
         node = stack[-1]
@@ -126,7 +124,7 @@ def rewrite(root: Expr, rule: Callable[[Expr], Expr | None], done: dict[Expr, Ex
     return done[root]
 
 
-def substitute(root: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
+def substitute(root: Expr, mapping: dict[Expr, Expr]) -> Expr:
     """Replace leaves (or whole subexpressions) simultaneously."""
     found = mapping.get(root)
     if found is not None or not root.args:
@@ -137,12 +135,14 @@ def substitute(root: Expr, mapping: Mapping[Expr, Expr]) -> Expr:
     return root
 
 
-def substitution(mapping: Mapping[Expr, Expr]) -> Callable[[Expr], Expr]:
+def substitution(mapping: dict[Expr, Expr]) -> Callable[[Expr], Expr]:
     """The function that replaces leaves (or whole subexpressions) simultaneously; for many expressions, what they share is done once."""
-    named = _NO_NAMES.union(*[k.names for k in mapping])
-    unnamed = [k for k in mapping if not k.names]
-    loaded = _NO_NAMES.union(*[k.buffers for k in unnamed])
-    everywhere = not all(k.buffers for k in unnamed)
+    names = [k.names for k in mapping]
+    named = names[0] if len(names) == 1 else _NO_NAMES.union(*names)
+    loaded, everywhere = _NO_NAMES, False
+    for k in mapping:
+        if not k.names:
+            loaded, everywhere = loaded | k.buffers, everywhere or not k.buffers
     done = dict(mapping)
 
     def change(root: Expr) -> Expr:

@@ -69,8 +69,13 @@ class Point:
             if n.dtype is not INDEX and n.dtype is not bool_:
                 found = None  # narrower integers wrap
             elif n.args:
-                operands: list[Any] = list(map(memo.get, n.args))
-                found = None if None in operands else evaluate_node(n, operands)  # pyright: ignore[reportArgumentType]
+                operands: list[Any] = []  # truths stay truths
+                for a in n.args:
+                    value: Any = memo.get(a)
+                    if value is None:
+                        break
+                    operands.append(value)
+                found = evaluate_node(n, operands) if len(operands) == len(n.args) else None
             else:
                 found = n.attr if n.is_const else self._named(n)
             if found is not None:

@@ -15,7 +15,7 @@ The value of no expression changes but for the order of integer sums, and no loa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ..ir import polynomial as pl
@@ -49,7 +49,7 @@ from .lower.names import Names
 from .share import Temporaries, share
 
 MOST_TERMS: Final = 8  # an address that multiplies out to more is left as it is
-WORTH: Final = 2  # operations (a multiplication of two unknowns counts as 2) that are worth a name outside the loop
+WORTH: Final = 2.0  # operations (a multiplication of two unknowns counts as 2) that are worth a name outside the loop
 MEMORY: Final = frozenset({"load", "vload", "gather"})
 DEAR: Final = frozenset({"floordiv", "mod", "min", "max", "where"})
 
@@ -77,13 +77,12 @@ def _used(body: Block) -> Block:
         for s in reversed(stmts):  # what is read stands behind its let
             if isinstance(s, Define) and not s.mutable and s.name not in read:
                 continue
-            match s:
-                case For() | While() | Region():
-                    result.append(with_body(s, block(s.body)))
-                case If():
-                    result.append(If(s.condition, block(s.body), block(s.orelse)))
-                case _:
-                    result.append(s)
+            if isinstance(s, (For, While, Region)):
+                result.append(with_body(s, block(s.body)))
+            elif isinstance(s, If):
+                result.append(If(s.condition, block(s.body), block(s.orelse)))
+            else:
+                result.append(s)
             read.update(*[e.names for e in expressions(s)])
         return tuple(reversed(result))
 
@@ -93,29 +92,28 @@ def _used(body: Block) -> Block:
 # ---- 1. the order of sums
 
 
-def _order(block: Block, depth: Mapping[str, int], level: int) -> Block:
+def _order(block: Block, depth: dict[str, int], level: int) -> Block:
     """`depth`: the loop level that defines each name (a name whose value changes counts as the innermost)."""
     depth = dict(depth)
     result: list[Stmt] = []
     for s in block:
         s = _ordered(s, depth, level)
-        match s:
-            case For():
-                result.append(with_body(s, _order(s.body, {**depth, s.var: level + 1}, level + 1)))
-            case While():
-                result.append(with_body(s, _order(s.body, depth, level + 1)))
-            case Region():
-                result.append(with_body(s, _order(s.body, depth, level)))
-            case If():
-                result.append(If(s.condition, _order(s.body, depth, level), _order(s.orelse, depth, level)))
-            case _:
-                if isinstance(s, Define) and not s.mutable:
-                    depth[s.name] = level
-                result.append(s)
+        if isinstance(s, For):
+            result.append(with_body(s, _order(s.body, {**depth, s.var: level + 1}, level + 1)))
+        elif isinstance(s, While):
+            result.append(with_body(s, _order(s.body, depth, level + 1)))
+        elif isinstance(s, Region):
+            result.append(with_body(s, _order(s.body, depth, level)))
+        elif isinstance(s, If):
+            result.append(If(s.condition, _order(s.body, depth, level), _order(s.orelse, depth, level)))
+        else:
+            if isinstance(s, Define) and not s.mutable:
+                depth[s.name] = level
+            result.append(s)
     return tuple(result)
 
 
-def _ordered(s: Stmt, depth: Mapping[str, int], level: int) -> Stmt:
+def _ordered(s: Stmt, depth: dict[str, int], level: int) -> Stmt:
     """The statement (not its body) with its addresses in order."""
 
     done: dict[Expr, Expr] = {}  # what accumulates has its address twice
@@ -143,7 +141,7 @@ def _ordered(s: Stmt, depth: Mapping[str, int], level: int) -> Stmt:
     return s
 
 
-def ordered_sum(address: Expr, depth: Mapping[str, int], level: int) -> Expr:
+def ordered_sum(address: Expr, depth: dict[str, int], level: int) -> Expr:
     """The terms of an address by the loop that changes them, outermost first."""
     if address.dtype is not INDEX or not address.args:
         return address
@@ -164,7 +162,7 @@ def ordered_sum(address: Expr, depth: Mapping[str, int], level: int) -> Expr:
     return sum_ + constant if constant else sum_
 
 
-def _level(e: Expr, depth: Mapping[str, int], level: int) -> int:
+def _level(e: Expr, depth: dict[str, int], level: int) -> int:
     if e.names and not e.args:
         return depth.get(e.attr, level)
     return level if e.buffers else max([depth.get(name, level) for name in e.names], default=0)
@@ -218,7 +216,7 @@ class _Outward:
         self.inner: dict[int, Inner] = {}
         _inner(body, self.inner)
 
-    def block(self, block: Block, around: Mapping[Expr, Expr], change: Change, outer: Inner | None = None) -> Block:
+    def block(self, block: Block, around: dict[Expr, Expr], change: Change, outer: Inner | None = None) -> Block:
         """`around` is in scope where the block begins; `outer` is the loop around."""
         result: list[Stmt] = []
         names = around
@@ -229,20 +227,19 @@ class _Outward:
             ):  # only those that hold once these variables change
                 names = {e: t for e, t in names.items() if e in around or inner.assigned.isdisjoint(e.names)}
                 change = substitution(names)
-            match s:
-                case For() | While():
-                    header = _header(s, change)
-                    new: dict[Expr, Expr] = {}
-                    bound = [s.stop] if isinstance(s, For) and isinstance(header, For) and _is_dear(header.stop, inner) else []
-                    for e in [*bound, *self.unchanging(inner, outer, names, change)]:
-                        let = self.fresh.define(change(e))
-                        result.append(let)
-                        new[e] = var(let.name, let.dtype)
-                    if isinstance(header, For) and isinstance(s, For) and s.stop in new:
-                        header = replace(header, stop=new[s.stop])
-                    inside, within = ({**names, **new}, substitution({**names, **new})) if new else (names, change)
-                    result.append(with_body(header, self.block(s.body, inside, within, inner)))
-                    # behind the loop, only what is spelled without the temporaries of this block
+            if isinstance(s, (For, While)):
+                header = _header(s, change)
+                new: dict[Expr, Expr] = {}
+                bound = [s.stop] if isinstance(s, For) and isinstance(header, For) and _is_dear(header.stop, inner) else []
+                for e in [*bound, *self.unchanging(inner, outer, names, change)]:
+                    let = self.fresh.define(change(e))
+                    result.append(let)
+                    new[e] = var(let.name, let.dtype)
+                if isinstance(header, For) and isinstance(s, For) and s.stop in new:
+                    header = replace(header, stop=new[s.stop])
+                inside, within = ({**names, **new}, substitution({**names, **new})) if new else (names, change)
+                result.append(with_body(header, self.block(s.body, inside, within, inner)))
+                if new:  # behind the loop, only what is spelled without the temporaries of this block
                     own = {t.attr for e, t in names.items() if e not in around}
                     lasting = {e: t for e, t in new.items() if own.isdisjoint(change(e).names)}
                     if len(lasting) == len(new):
@@ -250,15 +247,15 @@ class _Outward:
                     elif lasting:
                         names = {**names, **lasting}
                         change = substitution(names)
-                case Region():
-                    result.append(Region(self.block(s.body, names, change, outer), None if s.serial_if is None else change(s.serial_if)))
-                case If():
-                    result.append(If(change(s.condition), self.block(s.body, names, change, outer), self.block(s.orelse, names, change, outer)))
-                case _:
-                    result.append(with_expressions(s, change))
+            elif isinstance(s, Region):
+                result.append(Region(self.block(s.body, names, change, outer), None if s.serial_if is None else change(s.serial_if)))
+            elif isinstance(s, If):
+                result.append(If(change(s.condition), self.block(s.body, names, change, outer), self.block(s.orelse, names, change, outer)))
+            else:
+                result.append(with_expressions(s, change))
         return tuple(result)
 
-    def unchanging(self, loop: Inner, outer: Inner | None, names: Mapping[Expr, Expr], change: Change) -> list[Expr]:
+    def unchanging(self, loop: Inner, outer: Inner | None, names: dict[Expr, Expr], change: Change) -> list[Expr]:
         """The largest subexpressions in the body that the loop does not change, in order of appearance.  What depends on nothing that the loop around it alone
         changes is left out: that one has hoisted all there is."""
         changing = loop.changing
@@ -275,7 +272,7 @@ class _Outward:
             worth = _weight(change(n), self.weight) if fixed else WORTH
             if fixed and worth >= WORTH and n.op != "broadcast" and n.dtype.kind != "bool":
                 found[n] = None
-            elif not 0 <= worth < WORTH:  # else no part of it is worth more
+            elif not 0.0 <= worth < WORTH:  # else no part of it is worth more
                 for a in reversed(n.args):
                     if a.args:
                         stack.append(a)

@@ -8,7 +8,7 @@ variables of its user.  So the body of the loop gemm becomes the very nodes that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
@@ -41,7 +41,7 @@ class Operand:
         exprs = self.index if self.domain is None else (*self.index, self.domain)
         return {n for n in postorder(*exprs) if n.op == "var"}
 
-    def view(self, mapping: Mapping[Expr, Expr]) -> View:
+    def view(self, mapping: dict[Expr, Expr]) -> View:
         """Over the axes that `mapping` gives the variables as."""
         domain = None if self.domain is None else substitute(self.domain, mapping)
         return View(self.node, tuple(substitute(e, mapping) for e in self.index), domain, self.fill)
@@ -70,7 +70,7 @@ class Lift:
         """What is known inside these loops, whose variables run through their boxes."""
         return within(self.outside, tuple(Trip(t.var, self.boxes[t.var]) for t in loops))
 
-    def view(self, x: Operand, axes: Iterable[Expr], mapping: Mapping[Expr, Expr] | None = None) -> View:
+    def view(self, x: Operand, axes: Iterable[Expr], mapping: dict[Expr, Expr] | None = None) -> View:
         """The operand read by a node over these axes, which may be fewer than the loops that it stands in; what then need not be inside is not read."""
         over = list(axes)
         left = [t for t in x.runs if t.var not in over]
@@ -184,7 +184,7 @@ class Lift:
         node = reduce_node(combiner, self.shape(axes), self.shape(over), self.view(body, [*axes, *over]))
         return Operand(node, tuple(axes))
 
-    def moved(self, x: Operand, mapping: Mapping[Expr, Expr], domain: Expr, otherwise: Expr) -> Operand:
+    def moved(self, x: Operand, mapping: dict[Expr, Expr], domain: Expr, otherwise: Expr) -> Operand:
         """The operand with variables as `mapping` gives them, where `domain` holds, and `otherwise` elsewhere."""
         index = tuple(substitute(e, mapping) for e in x.index)
         if x.domain is None:

@@ -54,13 +54,12 @@ def share(block: Block, fresh: Temporaries) -> Block:
         if run:
             result.extend(_run(run, fresh))
             run = []
-        match s:
-            case For() | While() | Region():
-                result.append(with_body(s, share(s.body, fresh)))
-            case If():
-                result.append(If(s.condition, share(s.body, fresh), share(s.orelse, fresh)))
-            case _:
-                result.append(s)
+        if isinstance(s, (For, While, Region)):
+            result.append(with_body(s, share(s.body, fresh)))
+        elif isinstance(s, If):
+            result.append(If(s.condition, share(s.body, fresh), share(s.orelse, fresh)))
+        else:
+            result.append(s)
     return (*result, *_run(run, fresh)) if run else tuple(result)
 
 

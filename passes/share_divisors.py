@@ -90,19 +90,17 @@ def _block(block: Block, changing: frozenset[str] | None, width: int, values: Va
 
 
 def _statement(s: Stmt, changing: frozenset[str] | None, width: int, values: Values) -> Stmt:
-    match s:
-        case For() | While() if not kinds_in(s.body) & QUOTIENTS:
-            return s
-        case For() | While():
-            return with_body(s, _block(s.body, changed_in(s), width, values))
-        case Region():
-            return with_body(s, _block(s.body, changing, width, values))
-        case If():
-            return If(s.condition, _block(s.body, changing, width, values), _block(s.orelse, changing, width, values))
-        case Define() | Assign() | StoreTo() if changing is not None:
-            return with_expressions(s, lambda e: rewrite(e, lambda n: _quotient(n, changing, width, values)) if e.kinds & QUOTIENTS else e)
-        case _:
-            return s
+    if isinstance(s, (For, While)) and not kinds_in(s.body) & QUOTIENTS:
+        return s
+    if isinstance(s, (For, While)):
+        return with_body(s, _block(s.body, changed_in(s), width, values))
+    if isinstance(s, Region):
+        return with_body(s, _block(s.body, changing, width, values))
+    if isinstance(s, If):
+        return If(s.condition, _block(s.body, changing, width, values), _block(s.orelse, changing, width, values))
+    if isinstance(s, (Define, Assign, StoreTo)) and changing is not None:
+        return with_expressions(s, lambda e: rewrite(e, lambda n: _quotient(n, changing, width, values)) if e.kinds & QUOTIENTS else e)
+    return s
 
 
 def changed_in(loop: For | While) -> frozenset[str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..ir import polynomial as pl
 from ..ir.bounds import Known, Range
 from ..ir.dtypes import INDEX
 from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, call, var
@@ -74,60 +75,54 @@ def _is_fixed(e: Expr, known: Known) -> bool:
 
 
 def _statement(s: Stmt, known: Known) -> Block:
-    match s:
-        case For():
-            return _loop(s, known)
-        case If():
-            condition = simplify(s.condition, known)
-            if condition is TRUE:
-                return simplify_block(s.body, known)
-            if condition is FALSE:
-                return simplify_block(s.orelse, known)
-            body = simplify_block(s.body, assuming(known, condition))
-            if not s.orelse:
-                return (If(condition, body),) if body else ()
-            otherwise = simplify(call("bit_not", condition), known)
-            orelse = simplify_block(s.orelse, assuming(known, otherwise))
-            if not body:
-                return (If(otherwise, orelse),) if orelse else ()
-            return (If(condition, body, orelse),)
-        case While():
-            return (While(simplify(s.condition, known), simplify_block(s.body, known)),)
-        case Region():
-            return (Region(simplify_block(s.body, known), None if s.serial_if is None else simplify(s.serial_if, known)),)
-        case _:
-            return (with_expressions(s, lambda e: simplify(e, known)),)
+    if isinstance(s, For):
+        return _loop(s, known)
+    if isinstance(s, If):
+        condition = simplify(s.condition, known)
+        if condition is TRUE:
+            return simplify_block(s.body, known)
+        if condition is FALSE:
+            return simplify_block(s.orelse, known)
+        body = simplify_block(s.body, assuming(known, condition))
+        if not s.orelse:
+            return (If(condition, body),) if body else ()
+        otherwise = simplify(call("bit_not", condition), known)
+        orelse = simplify_block(s.orelse, assuming(known, otherwise))
+        if not body:
+            return (If(otherwise, orelse),) if orelse else ()
+        return (If(condition, body, orelse),)
+    if isinstance(s, While):
+        return (While(simplify(s.condition, known), simplify_block(s.body, known)),)
+    if isinstance(s, Region):
+        return (Region(simplify_block(s.body, known), None if s.serial_if is None else simplify(s.serial_if, known)),)
+    return (with_expressions(s, lambda e: simplify(e, known)),)
 
 
 def _loop(s: For, known: Known) -> Block:
     start, stop, step = [simplify(e, known) if e.args else e for e in (s.start, s.stop, s.step)]
     up = not step.is_const or step.attr > 0
-    runs = _less(start, stop, known) if up else _less(stop, start, known)
-    if runs is FALSE and step.is_const:
+    first, beyond = (start, stop) if up else (stop, start)
+    if step.is_const and prove_le(beyond, first, known):  # it never runs
         return ()
-    if step.is_const and s.pragma in ONE_TRIP and runs is TRUE:
+    if step.is_const and s.pragma in ONE_TRIP:
         after = start + step  # where the first trip is the only one
-        if prove_le(stop, after, known) if up else prove_le(after, stop, known):
+        if (prove_le(stop, after, known) if up else prove_le(after, stop, known)) and prove_le(first + 1, beyond, known):
             return simplify_block(map_expressions(s.body, lambda e: substitute(e, {var(s.var): start})), known)
     header = For(s.var, start, stop, s.body, step, s.pragma, None if s.serial_if is None else simplify(s.serial_if, known))
     if (parts := whole_vectors(header, known)) is not None:
         return tuple(t for part in parts for t in _statement(part, known))
-    body = simplify_block(s.body, inside_loop(header, known, runs))
+    body = simplify_block(s.body, inside_loop(header, known))
     return (with_body(header, body),) if body else ()
 
 
-def _less(a: Expr, b: Expr, known: Known) -> Expr:
-    """a < b in its simplest form; of numbers, which most loops run between, nothing need be known."""
-    if a.is_const and b.is_const:
-        return TRUE if a.attr < b.attr else FALSE
-    return simplify(a.lt(b), known)
-
-
-def inside_loop(s: For, known: Known, runs: Expr | None = None) -> Known:
+def inside_loop(s: For, known: Known) -> Known:
     """What is known in the body of a loop: its trips, and that there are any.  What does not mention its variable is judged as outside, once for all loops."""
     if not s.step.is_const:
         return known
     up = s.step.attr > 0
+    first, beyond = (s.start, s.stop) if up else (s.stop, s.start)
+    trips = pl.plus(pl.plus(pl.poly(beyond), pl.poly(first), -1), pl.constant(-1))
+    runs = pl.undivided(trips)  # the range of the variable says the rest
     stop = s.stop.attr if s.stop.is_const else s.stop
     range_ = Range(s.start, stop - 1, s.step.attr if s.start.is_const and s.start.attr == 0 else 1) if up else Range(stop + 1, s.start)
-    return assuming(known, s.start.lt(s.stop) if runs is None else runs).with_ranges({s.var: range_}, within=known)
+    return (known if runs is trips else known.with_facts((runs,))).with_ranges({s.var: range_}, within=known)

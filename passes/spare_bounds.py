@@ -168,21 +168,20 @@ class _Held:
         own: set[str] = set()
         shared: set[str] = {p.name for p in f.params}
         for s in statements(f.body):
-            match s:
-                case Define() | Assign() if s.value is not None:
-                    self.given.setdefault(s.name, []).append(s.value)
-                case Define():
-                    self.given.setdefault(s.name, [])
-                case Array():
-                    own.add(s.name)
-                case StoreTo():
-                    self.given.setdefault(s.buffer, []).append(s.value)
-                case Call():
-                    shared.update(a for a in s.args if isinstance(a, str))
-                case Multiply() | Matrix():
-                    shared.update(named(s))
-                case _:
-                    pass
+            if isinstance(s, (Define, Assign)) and s.value is not None:
+                self.given.setdefault(s.name, []).append(s.value)
+            elif isinstance(s, Define):
+                self.given.setdefault(s.name, [])
+            elif isinstance(s, Array):
+                own.add(s.name)
+            elif isinstance(s, StoreTo):
+                self.given.setdefault(s.buffer, []).append(s.value)
+            elif isinstance(s, Call):
+                shared.update(a for a in s.args if isinstance(a, str))
+            elif isinstance(s, (Multiply, Matrix)):
+                shared.update(named(s))
+            else:
+                pass
         self.known: dict[str, Range] = dict.fromkeys(shared, ANY)
         self.arrays = own - shared
         self.deep = 0

@@ -43,6 +43,7 @@ from ..ir.program import (
     with_body,
 )
 from ..ir.record import replace
+from ..ir.statement import same
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, substitute
 
@@ -83,33 +84,31 @@ class _Marking:
             s, size = self._statement(s, sums)
             body.append(s)
             total = None if size is None or total is None else total + size
-        return block if all(map(is_, body, block)) else tuple(body), total
+        return block if same(body, block) else tuple(body), total
 
     def _statement(self, s: Stmt, sums: Set[str]) -> tuple[Stmt, int | None]:
         """`sums`: the arrays in registers that the block around it has."""
-        match s:
-            case For():
-                body, size = self.block(s.body)
-                return _marked(
-                    s if body is s.body else replace(s, body=body), size, TILE if size and not s.pragma and self._tile(s, sums) else SIDE_BY_SIDE
-                )
-            case While() | Region():
-                return with_body(s, self.block(s.body)[0]), None
-            case If():
-                (body, size), (orelse, other) = self.block(s.body), self.block(s.orelse)
-                changed = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
-                return changed, None if size is None or other is None else self._operations(s) + size + other
-            case StoreTo():
-                stored = MASKED if s.count is not None else 0 if s.buffer in self.registers else _lanes(s.value)
-                return s, self._operations(s if s.stream is None else replace(s, stream=None)) + stored
-            case Define() | Assign():
-                return s, self._operations(s)
-            case Array():
-                return s, 0
-            case Prefetch() | Fail():
-                return s, 1
-            case _:
-                return s, None
+        if isinstance(s, For):
+            body, size = self.block(s.body)
+            return _marked(
+                s if body is s.body else replace(s, body=body), size, TILE if size and not s.pragma and self._tile(s, sums) else SIDE_BY_SIDE
+            )
+        if isinstance(s, (While, Region)):
+            return with_body(s, self.block(s.body)[0]), None
+        if isinstance(s, If):
+            (body, size), (orelse, other) = self.block(s.body), self.block(s.orelse)
+            changed = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
+            return changed, None if size is None or other is None else self._operations(s) + size + other
+        if isinstance(s, StoreTo):
+            stored = MASKED if s.count is not None else 0 if s.buffer in self.registers else _lanes(s.value)
+            return s, self._operations(s if s.stream is None else replace(s, stream=None)) + stored
+        if isinstance(s, (Define, Assign)):
+            return s, self._operations(s)
+        if isinstance(s, Array):
+            return s, 0
+        if isinstance(s, (Prefetch, Fail)):
+            return s, 1
+        return s, None
 
     def _tile(self, s: For, sums: Set[str]) -> bool:
         """Whether an iteration is one product for each of several vectors of sums in registers, and reads no elements that the next one reads: the compiler would keep those, in registers that the tile has.

@@ -141,7 +141,7 @@ class _Counter:
                 elements = [self.smaller(self.module.buffer(key[1]), [way.get(fixed, [ZERO])]) for way in either]
                 tally.touched.setdefault(key, {}).setdefault(fixed, []).append(chosen(*elements))
 
-    def count(self, stmt: Stmt, trips: Trips, lets: Mapping[Expr, Expr], tally: _Tally) -> None:
+    def count(self, stmt: Stmt, trips: Trips, lets: dict[Expr, Expr], tally: _Tally) -> None:
         """Count what a statement evaluates itself."""
         flops, cost = 0, 0.0
         for e in postorder(*expressions(stmt)):
@@ -161,7 +161,7 @@ class _Counter:
             tally.flops.append(points * flops)
             tally.additions.append(points * max(flops, round(cost)))
 
-    def touch(self, way: str, buffer: str, index: tuple[Expr, ...], trips: Trips, lets: Mapping[Expr, Expr], tally: _Tally) -> None:
+    def touch(self, way: str, buffer: str, index: tuple[Expr, ...], trips: Trips, lets: dict[Expr, Expr], tally: _Tally) -> None:
         """An access to `buffer`, which may be local: that costs nothing."""
         if buffer in self.kernel.buffers:
             index = tuple(substitute(e, lets) for e in index)

@@ -349,6 +349,12 @@ def test_a_bound_on_a_name_goes_into_its_range() -> None:
     assert given(known, j - 1).ranges["j"] == Range(1, N, 1)
 
 
+def test_a_fact_and_its_multiple_are_one() -> None:
+    known = given(FREE, i - j - 1)
+    assert given(known, i * 2 - j * 2 - 1) is known, "i - j > 1 / 2 says no more of integers than i - j > 0"
+    assert len(given(known, i * 2 - j * 2 - 3).facts) == 2
+
+
 def test_what_is_learned_from_products() -> None:
     """a · b >= 1 says a >= 1 and b >= 1 where neither is negative, x // d >= 1 says x >= d."""
     naturals = Known({"N": (0, None, 1), "M": (0, None, 1), "K": (0, None, 1), "w": (None, None, 1)})

@@ -175,6 +175,24 @@ def test_questions() -> None:
     assert pl.coefficient(q, z) == ({}, q)
 
 
+def test_what_says_the_same_of_integers() -> None:
+    """Quotients that stand alone, and what divides all terms but the number."""
+    quotient = {(x // const(4),): 1, (y,): -2, (): -1}  # x // 4 >= 2·y + 1
+    assert pl.undivided(quotient) == {(x,): 1, (y,): -8, (): -4}
+    below = {(x // const(4),): -1, (y,): 1}  # x // 4 <= y
+    assert pl.undivided(below) == {(x,): -1, (y,): 4, (): 3}
+    assert pl.undivided(pl.poly(x // const(4) // const(2) - 1)) == pl.poly(x - 8), "one inside the other"
+    for p in (pl.poly(x - 1), {(x // const(4),): 2, (): -1}, pl.poly(x // y), pl.poly(call("floordiv", x, const(-4))), {}):
+        assert pl.undivided(p) is p
+    assert pl.tightened({(x,): 4, (y,): -6, (): 5}) == {(x,): 2, (y,): -3, (): 2}
+    assert pl.tightened({(x,): 2, (): 1}) == {(x,): 1} and pl.tightened({(x,): 2, (): -1}) == {(x,): 1, (): -1}
+    assert pl.tightened(quotient) is quotient and pl.tightened({(): 3}) == {(): 3}
+    for a in range(-9, 10):
+        for b in range(-3, 4):
+            at = {x: a, y: b, x // const(4): a // 4}
+            assert all((value(p, at) >= 0) == (value(pl.undivided(p), at) >= 0) for p in (quotient, below))
+
+
 def test_names() -> None:
     assert [pl.name(e) for e in (x, N, axis(2), const(1), x // 2, load("x", INDEX, ZERO))] == ["x", "N", "$2", "", "", ""]
 

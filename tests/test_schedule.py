@@ -16,7 +16,8 @@ from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
 from luminal.ir.walks import substitute
 from luminal.passes.schedule import Facts, cost, replay, schedule, unique
-from luminal.passes.schedule.tree import loads_in
+from luminal.passes.schedule.script import apply
+from luminal.passes.schedule.tree import StepError, loads_in
 from scheduling import CPU, GPU, KERNELS, arrays, module, same, whole
 
 
@@ -60,6 +61,14 @@ def test_what_is_scheduled_stays(name: str) -> None:
     assert schedule(once, CPU, Options()) == once
     by_hand = once.with_kernels(tuple(replace(k, schedule=()) for k in once.kernels))
     assert schedule(by_hand, CPU, Options()) == by_hand or name == "transpose"
+
+
+def test_variants_that_are_put_together_take_no_more_steps() -> None:
+    before = module("gemm")
+    (kernel,) = schedule(before, CPU, Options()).kernels
+    assert "variant" in kernel.schedule
+    with pytest.raises(StepError, match="put together already"):
+        apply(kernel, Facts.of(before), "serial i")
 
 
 def test_low_levels_leave_a_cpu_kernel_alone() -> None:

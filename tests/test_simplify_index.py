@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from textwrap import dedent, indent
 
+import pytest
+from luminal.ir import polynomial as pl
 from luminal.ir.bounds import Known
-from luminal.ir.expr import ZERO, const, size, var
+from luminal.ir.expr import ZERO, call, const, size, var
 from luminal.ir.graph import Size
 from luminal.ir.program import For, Program
 from luminal.ir.simplify import prove, simplify
@@ -362,6 +364,34 @@ def test_what_does_not_mention_the_loop_is_judged_outside_of_it() -> None:
     assert deeper.home(i * 8 + var("j")) is deeper
     assert simplify((n + 7) // 8 + i, deeper) is simplify((n + 7) // 8 + i, inside)
     assert prove((i * 8).lt(n), deeper)  # what the loop says of its own variable is known all the same
+
+
+def test_that_a_loop_runs_says_what_is_rounded_in_its_end() -> None:
+    """Where it ends at a quotient too: that (M - N + 15) // 16 is at least 1 says that N < M, inside the loop."""
+    simplified(
+        """
+        for i in 0 .. (M - N + 15) // 16:
+          for j in 0 .. 4:
+            if N - M < j:
+              y[i * 16 + j] = x[i]
+        """,
+        """
+        for i in 0 .. (M - N + 15) // 16:
+          for j in 0 .. 4:
+            y[i * 16 + j] = x[i]
+        """,
+    )
+
+
+@pytest.mark.pure
+def test_whether_a_loop_runs_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only that it never does is: a proof that there are trips would be long, and decides nothing."""
+    asked: list[pl.Poly] = []
+    holds = Known._holds
+    monkeypatch.setattr(Known, "_holds", lambda self, p: asked.append(p) or holds(self, p))
+    simplify_index(program("for i in 0 .. min(M, N * 2) // 4 * N:\n  y[i] = x[i]"), TARGET, Options())
+    runs = pl.poly(call("min", size("M"), size("N") * 2) // 4 * size("N") - 1)
+    assert runs not in asked
 
 
 def test_vectors_before_the_last_are_whole_where_that_is_known() -> None:

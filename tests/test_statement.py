@@ -15,7 +15,7 @@ from luminal.ir.kernel import Buffer, If, Kernel, Loop, Region, Store
 from luminal.ir.places import homes_in
 from luminal.ir.program import For
 from luminal.ir.record import replace
-from luminal.ir.statement import Structure
+from luminal.ir.statement import Structure, same
 
 BODIES = [Path(compiled.ROOT) / "ir" / f"{level}_body.py" for level in ("kernel", "program")]
 CLASSES = [(file.stem, s) for file in BODIES for s in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(s, ast.ClassDef)]
@@ -29,6 +29,13 @@ def test_a_statement_is_made_of_what_its_class_lists(module: str, found: ast.Cla
     parameters = [a.arg for maker in makers for a in maker.args.args[1:]]
     assert issubclass(cls, Structure) and list(cls.__match_args__) == parameters
     assert [ast.unparse(s) for maker in makers for s in maker.body if isinstance(s, ast.Assign)] == [f"self.{p} = {p}" for p in parameters]
+
+
+def test_a_walk_that_changes_nothing_is_seen_by_its_statements() -> None:
+    block = (Store("y", (ZERO,), ONE), Store("y", (ONE,), ONE))
+    assert same(list(block), block) and same([], ())
+    assert not same([block[0], replace(block[1])], block), "equal is not the same"
+    assert not same([block[0]], block) and not same([*block, block[0]], block)
 
 
 def test_statements_are_equal_wherever_they_stand() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 
 from ..bounds import Known, Range
 from ..expr import ONE, ZERO, Expr, var
@@ -183,7 +183,7 @@ def _apart(body: Body, loop: Loop, a: tuple[Index, Place], b: tuple[Index, Place
     )
 
 
-def _range(loop: Loop, renamed: Mapping[Expr, Expr], body: Body) -> Range:
+def _range(loop: Loop, renamed: dict[Expr, Expr], body: Body) -> Range:
     start, stop, step = (substitute(body.expanded(e), renamed) for e in (loop.start, loop.stop, loop.step))
     if not step.is_const or any(leaves(e, "load") for e in (start, stop)):
         return Range()

@@ -182,35 +182,34 @@ class Flattener:
         return body
 
     def statement(self, s: k.Stmt, scope: Scope) -> p.Block:
-        match s:
-            case k.Let():
-                value = scope.flat(s.value)
-                name = self.names.fresh(s.name)
-                if self._lanes:
-                    self._lanes |= {s.name}
-                scope.values[s.name] = var(name, value.dtype)
-                return (p.Define(name, value.dtype, value),)
-            case k.Alloc():
-                return self.alloc(s.buffer, scope)
-            case k.Store():
-                return (store(s, scope),)
-            case k.Loop():
-                return self.loop(s, scope)
-            case k.If():
-                body, orelse = self.under(s.condition, s.body, scope), self.under(call("bit_not", s.condition), s.orelse, scope)
-                return (p.If(scope.flat(s.condition), body, orelse),)
-            case k.While():
-                return self.while_(s, scope)
-            case k.Region():
-                return self.region(s, scope)
-            case k.Barrier():
-                return (p.Barrier(),)
-            case k.Prefetch():
-                place = scope.places[s.buffer]
-                return (p.Prefetch(place.name, place.address(tuple(map(scope.flat, s.index))) + scope.flat(s.ahead), s.cache, s.write),)
-            case k.Check():
-                self.checks = True
-                return (p.If(call("bit_not", scope.flat(s.condition)), (p.Fail(s.code),)),)
+        if isinstance(s, k.Let):
+            value = scope.flat(s.value)
+            name = self.names.fresh(s.name)
+            if self._lanes:
+                self._lanes |= {s.name}
+            scope.values[s.name] = var(name, value.dtype)
+            return (p.Define(name, value.dtype, value),)
+        if isinstance(s, k.Alloc):
+            return self.alloc(s.buffer, scope)
+        if isinstance(s, k.Store):
+            return (store(s, scope),)
+        if isinstance(s, k.Loop):
+            return self.loop(s, scope)
+        if isinstance(s, k.If):
+            body, orelse = self.under(s.condition, s.body, scope), self.under(call("bit_not", s.condition), s.orelse, scope)
+            return (p.If(scope.flat(s.condition), body, orelse),)
+        if isinstance(s, k.While):
+            return self.while_(s, scope)
+        if isinstance(s, k.Region):
+            return self.region(s, scope)
+        if isinstance(s, k.Barrier):
+            return (p.Barrier(),)
+        if isinstance(s, k.Prefetch):
+            place = scope.places[s.buffer]
+            return (p.Prefetch(place.name, place.address(tuple(map(scope.flat, s.index))) + scope.flat(s.ahead), s.cache, s.write),)
+        assert isinstance(s, k.Check)
+        self.checks = True
+        return (p.If(call("bit_not", scope.flat(s.condition)), (p.Fail(s.code),)),)
 
     def loop(self, s: k.Loop, scope: Scope) -> p.Block:
         """The bounds are taken once, before the first trip: what the body could change of them is kept in a `let`."""

@@ -7,12 +7,12 @@ everything else can wait for simplify_index.
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import is_
 
 from ...ir.bounds import Known
-from ...ir.expr import DIVIDES, TRUE, Expr, both
+from ...ir.expr import DIVIDES, Expr, both
 from ...ir.program import Block, Define, For, If, Region, Stmt, While, expressions, kinds_in, map_expressions, statements, with_body
 from ...ir.simplify import assuming, simplify
+from ...ir.statement import same
 from ...ir.walks import leaves, postorder
 from ..simplify_index import inside_loop
 
@@ -20,7 +20,7 @@ from ..simplify_index import inside_loop
 def straighten(block: Block, known: Callable[[], Known], loops: tuple[For, ...] = (), conditions: tuple[Expr, ...] = ()) -> Block:
     """`known` gives what holds around everything, `loops` are those around the block, `conditions` hold there; what they say is worked out where it is asked for."""
     changed = [_statement(s, known, loops, conditions) for s in block]
-    return block if all(map(is_, changed, block)) else tuple(changed)
+    return block if same(changed, block) else tuple(changed)
 
 
 def _statement(s: Stmt, known: Callable[[], Known], loops: tuple[For, ...], conditions: tuple[Expr, ...]) -> Stmt:
@@ -33,7 +33,7 @@ def _statement(s: Stmt, known: Callable[[], Known], loops: tuple[For, ...], cond
                 return s
             here = known()
             for loop in (*loops, s):
-                here = inside_loop(loop, here, TRUE)  # that it runs, its range says too
+                here = inside_loop(loop, here)
             here = assuming(here, both(*conditions))
             return with_body(s, map_expressions(s.body, lambda e: simplify(e, here) if divides(e, lane) else e))
         case For():

@@ -6,11 +6,15 @@ some microseconds, so a loop carries the condition under which one thread does i
 
 from __future__ import annotations
 
+from typing import Final
+
 from ...ir import program as p
 from ...ir.dtypes import INDEX
 from ...ir.expr import TRUE, Expr
 from ...ir.record import replace
 from .work import little_work
+
+SHARED: Final = ("parallel", "workshare", "queue")  # loops that are divided among threads, where there are some
 
 
 def threads(body: p.Block, wanted: bool, gpu: bool = False) -> p.Block:
@@ -19,7 +23,7 @@ def threads(body: p.Block, wanted: bool, gpu: bool = False) -> p.Block:
 
 
 def _plain(s: p.Stmt) -> p.Block | None:
-    if isinstance(s, p.For) and s.pragma in ("parallel", "workshare", "queue"):
+    if isinstance(s, p.For) and s.pragma in SHARED:
         return (replace(s, pragma=""),)
     return s.body if isinstance(s, p.Region) else None
 
@@ -35,22 +39,21 @@ def _block(body: p.Block, wanted: bool, inside: str, names: dict[str, Expr]) -> 
 
 
 def _statement(s: p.Stmt, wanted: bool, inside: str, names: dict[str, Expr]) -> p.Block:
-    match s:
-        case p.For(pragma="parallel") if wanted and not inside and (condition := little_work((s,), names)) is not TRUE:
+    if isinstance(s, p.For):
+        if s.pragma == "parallel" and wanted and not inside and (condition := little_work((s,), names)) is not TRUE:
             return (replace(s, body=_block(s.body, wanted, "parallel", names), serial_if=condition),)
-        case p.For(pragma="workshare" | "queue") if wanted and inside == "region":
+        if s.pragma in ("workshare", "queue") and wanted and inside == "region":
             return (p.with_body(s, _block(s.body, wanted, "workshare", names)),)
-        case p.For(pragma="parallel" | "workshare" | "queue"):
-            return (replace(s, body=_block(s.body, wanted, inside, names), pragma=""),)
-        case p.For() | p.While():
-            return (p.with_body(s, _block(s.body, wanted, inside, names)),)
-        case p.If():
-            return (p.If(s.condition, _block(s.body, wanted, inside, names), _block(s.orelse, wanted, inside, names)),)
-        case p.Region() if wanted and not inside and (condition := little_work(s.body, names)) is not TRUE:
+        body = _block(s.body, wanted, inside, names)
+        return (replace(s, body=body, pragma=""),) if s.pragma in SHARED else (p.with_body(s, body),)
+    if isinstance(s, p.While):
+        return (p.with_body(s, _block(s.body, wanted, inside, names)),)
+    if isinstance(s, p.If):
+        return (p.If(s.condition, _block(s.body, wanted, inside, names), _block(s.orelse, wanted, inside, names)),)
+    if isinstance(s, p.Region):
+        if wanted and not inside and (condition := little_work(s.body, names)) is not TRUE:
             return (p.Region(_block(s.body, wanted, "region", names), condition),)
-        case p.Region():
-            return _block(s.body, False, inside, names)
-        case p.Barrier() if not (wanted and inside == "region"):
-            return ()
-        case _:
-            return (s,)
+        return _block(s.body, False, inside, names)
+    if isinstance(s, p.Barrier) and not (wanted and inside == "region"):
+        return ()
+    return (s,)

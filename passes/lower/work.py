@@ -6,7 +6,7 @@ pieces whose length has a name: ceil(K/length) · length ≈ K; where only their
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import ceil
 from typing import Final
 
@@ -38,7 +38,7 @@ DIVIDED: Final = {"div": 30, "sqrt": 60}  # the same
 Estimate = dict[tuple[str, ...], float]  # sorted names -> coefficient
 
 
-def little_work(body: p.Block, names: Mapping[str, Expr]) -> Expr | None:
+def little_work(body: p.Block, names: dict[str, Expr]) -> Expr | None:
     """The condition that the statements are not worth a fork; None where they always are.  `names`: positions that have one outside."""
     known: dict[str, Estimate] = {}
     for name, value in names.items():
@@ -71,13 +71,13 @@ def _leading(work: Estimate) -> Estimate:
     return {m: c for m, c in work.items() if m in found}
 
 
-def _pieces(value: Expr, known: Mapping[str, Estimate]) -> tuple[Estimate, str] | None:
+def _pieces(value: Expr, known: dict[str, Estimate]) -> tuple[Estimate, str] | None:
     """What is cut in pieces, and the name of their length, where the value is the number of these."""
     cut = next((n for n in postorder(value) if n.op == "floordiv" and n.args[1].op == "var" and n.args[1].attr in known), None)
     return None if cut is None else (_bound(_estimate(cut.args[0], known), known), cut.args[1].attr)
 
 
-def _joined(work: Estimate, pieces: Mapping[str, tuple[Estimate, str]]) -> Estimate:
+def _joined(work: Estimate, pieces: dict[str, tuple[Estimate, str]]) -> Estimate:
     """Numbers of pieces times their length: all of what is cut."""
     for name, (whole, length) in pieces.items():
         result: Estimate = {}
@@ -108,42 +108,41 @@ def _divides(m: tuple[str, ...], n: tuple[str, ...]) -> bool:
     return all(m.count(name) <= n.count(name) for name in m)
 
 
-def _block(body: p.Block, stops: Mapping[str, Estimate], far: frozenset[str] = frozenset(), loops: frozenset[str] = frozenset()) -> Estimate:
+def _block(body: p.Block, stops: dict[str, Estimate], far: frozenset[str] = frozenset(), loops: frozenset[str] = frozenset()) -> Estimate:
     """`far`: positions that come from memory."""
     result: Estimate = {(): 0}
     for s in body:
-        match s:
-            case p.For():
-                stop = _bound(_estimate(s.stop, stops), stops)
-                step = s.step.attr if s.step.is_const else 1
-                trips = stop if s.start is ZERO else _sum(stop, _bound(_estimate(s.start, stops), stops), -1)
-                if any(e.buffers or far & e.names for e in (s.start, s.stop)):
-                    trips = {(): RAGGED}
-                if step != 1:
-                    trips = {m: c / step for m, c in trips.items()}
-                if len(trips) == 1 and trips.get((), 1) < 0:  # 4 // 5 - 1, about
-                    trips = {}
-                result = _sum(result, _times(trips, _block(s.body, {**stops, s.var: stop}, far, loops | {s.var})))
-            case p.Define(mutable=False) if s.dtype is INDEX and s.value is not None:
-                stops = {**stops, s.name: _bound(_estimate(s.value, stops), stops)}
-                if s.value.buffers or far & s.value.names:
-                    far = far | {s.name}
-            case p.While():
-                result = _sum(result, _times({(): RAGGED}, _block(s.body, stops, far, loops)))
-            case p.Region():
-                result = _sum(result, _block(s.body, stops, far, loops))
-            case p.If():
-                # the first branch is the interior, the second its border; a failed check is neither, and what sizes alone decide may be what few of them are done with
-                branches = [s.orelse if all(isinstance(t, p.Fail) for t in s.body) else s.body]
-                if s.orelse and s.condition.names.isdisjoint(stops):
-                    branches = [s.body, s.orelse]
-                found = [_block(b, stops, far, loops) for b in branches]
-                result = _sum(result, max(found, key=lambda e: max((len(m), c) for m, c in e.items())))
-            case p.Multiply():
-                result = _sum(result, _times(_bound(_estimate(s.steps, stops), stops), {(): s.rows * s.columns / SIDE}))
-            case _:
-                nodes = [e for e in postorder(*p.expressions(s)) if e.args and e.dtype is not INDEX]
-                result[()] += sum([_cost(e, far) for e in nodes]) + (MEMORY - 1) * _moved(s, nodes, loops)
+        if isinstance(s, p.For):
+            stop = _bound(_estimate(s.stop, stops), stops)
+            step = s.step.attr if s.step.is_const else 1
+            trips = stop if s.start is ZERO else _sum(stop, _bound(_estimate(s.start, stops), stops), -1)
+            if any(e.buffers or far & e.names for e in (s.start, s.stop)):
+                trips = {(): RAGGED}
+            if step != 1:
+                trips = {m: c / step for m, c in trips.items()}
+            if len(trips) == 1 and trips.get((), 1) < 0:  # 4 // 5 - 1, about
+                trips = {}
+            result = _sum(result, _times(trips, _block(s.body, {**stops, s.var: stop}, far, loops | {s.var})))
+        elif isinstance(s, p.Define) and not s.mutable and s.dtype is INDEX and s.value is not None:
+            stops = {**stops, s.name: _bound(_estimate(s.value, stops), stops)}
+            if s.value.buffers or far & s.value.names:
+                far = far | {s.name}
+        elif isinstance(s, p.While):
+            result = _sum(result, _times({(): RAGGED}, _block(s.body, stops, far, loops)))
+        elif isinstance(s, p.Region):
+            result = _sum(result, _block(s.body, stops, far, loops))
+        elif isinstance(s, p.If):
+            # the first branch is the interior, the second its border; a failed check is neither, and what sizes alone decide may be what few of them are done with
+            branches = [s.orelse if all(isinstance(t, p.Fail) for t in s.body) else s.body]
+            if s.orelse and s.condition.names.isdisjoint(stops):
+                branches = [s.body, s.orelse]
+            found = [_block(b, stops, far, loops) for b in branches]
+            result = _sum(result, max(found, key=lambda e: max((len(m), c) for m, c in e.items())))
+        elif isinstance(s, p.Multiply):
+            result = _sum(result, _times(_bound(_estimate(s.steps, stops), stops), {(): s.rows * s.columns / SIDE}))
+        else:
+            nodes = [e for e in postorder(*p.expressions(s)) if e.args and e.dtype is not INDEX]
+            result[()] += sum([_cost(e, far) for e in nodes]) + (MEMORY - 1) * _moved(s, nodes, loops)
     return result
 
 
@@ -164,7 +163,7 @@ def _cost(e: Expr, far: frozenset[str]) -> int:
     return (CALL if scalar else COSTS[e.op]) if e.op in COSTS else 1 if scalar else DIVIDED.get(e.op, 1)
 
 
-def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
+def _estimate(e: Expr, stops: dict[str, Estimate]) -> Estimate:
     """Variables of the loops in `stops`, and other names there, stay in it by name; what is not known counts as 1."""
     if e.is_const:
         return {(): _clipped(e.attr)}
@@ -200,7 +199,7 @@ def _estimate(e: Expr, stops: Mapping[str, Estimate]) -> Estimate:
     return done[e]
 
 
-def _bound(e: Estimate, stops: Mapping[str, Estimate]) -> Estimate:
+def _bound(e: Estimate, stops: dict[str, Estimate]) -> Estimate:
     """Loop variables, and other names, replaced: by where they stop in a positive term, by 0 in a negative one."""
     if not [n for m in e for n in m if n in stops]:
         return e

@@ -95,5 +95,5 @@ def _at_most(a: Expr, b: Expr, known: Known) -> bool:
     """a <= b is proven; whatever is rounded or cut in `a`, where it is the same in `b`."""
     a, b = simplify(a, known), simplify(b, known)
     parts = {n for monomial in pl.poly(a) for n in monomial if n.args}
-    named = {n: var(f"part {k}") for k, n in enumerate(sorted(parts, key=str))}
+    named = {n: var(f"part {k}") for k, n in enumerate(sorted(parts, key=pl.key))}
     return prove_le(a, b, known) or prove_le(substitute(a, named), substitute(b, named), known)

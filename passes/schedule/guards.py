@@ -87,42 +87,41 @@ def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Exp
         result: list[Stmt] = []
         for s in b:
             stays(s)
-            match s:
-                case Alloc():
-                    if any(not loose.isdisjoint(e.names) for e in s.buffer.shape):
-                        raise StepError(f"beyond the end of `{axis}` the extents of `{s.buffer.name}` mean nothing; use tail=guard or cut")
-                    local.add(s.buffer.name)
-                    result.append(s)
-                case Let():
-                    if dependent(s.value):
-                        depends.add(s.name)
-                    if not loose.isdisjoint(s.value.names):
-                        loose.add(s.name)
-                    result.append(Let(s.name, guarded(s.value, choice)))
-                case Store() if s.buffer in local:
-                    result.append(replace(s, index=tuple(guarded(e, choice) for e in s.index), value=guarded(s.value, choice)))
-                case Store() | Check():
-                    if result and isinstance(result[-1], If) and result[-1].condition is condition:
-                        result[-1] = replace(result[-1], body=(*result[-1].body, s))
-                    else:
-                        result.append(If(condition, (s,)))
-                case Loop() if (s.kind == "elastic" and dependent(s.start, s.stop)) or (elastic and axis in s.start.names | s.stop.names):
-                    # beyond the end it runs as it does at the last position
-                    last = {var(axis): minimum(var(axis), condition.args[1] - 1)}
-                    body = walk(s.body, choice, True)
-                    result.append(replace(s, start=substitute(s.start, last), stop=substitute(s.stop, last), body=body))
-                case Loop():
-                    if dependent(s.start, s.stop):
-                        depends.add(s.axis)
-                    if runs_over(s):
-                        loose.add(s.axis)
-                    inner = choice or dependent(s.start, s.stop)
-                    result.append(replace(s, start=guarded(s.start, choice), stop=guarded(s.stop, choice), body=walk(s.body, inner, elastic)))
-                case If():
-                    inner = choice or dependent(s.condition)
-                    result.append(If(guarded(s.condition, choice), walk(s.body, inner, elastic), walk(s.orelse, inner, elastic)))
-                case _:
-                    raise StepError(f"`{axis}` cannot be padded over a {type(s).__name__.lower()}")
+            if isinstance(s, Alloc):
+                if any(not loose.isdisjoint(e.names) for e in s.buffer.shape):
+                    raise StepError(f"beyond the end of `{axis}` the extents of `{s.buffer.name}` mean nothing; use tail=guard or cut")
+                local.add(s.buffer.name)
+                result.append(s)
+            elif isinstance(s, Let):
+                if dependent(s.value):
+                    depends.add(s.name)
+                if not loose.isdisjoint(s.value.names):
+                    loose.add(s.name)
+                result.append(Let(s.name, guarded(s.value, choice)))
+            elif isinstance(s, Store) and s.buffer in local:
+                result.append(replace(s, index=tuple(guarded(e, choice) for e in s.index), value=guarded(s.value, choice)))
+            elif isinstance(s, (Store, Check)):
+                if result and isinstance(result[-1], If) and result[-1].condition is condition:
+                    result[-1] = replace(result[-1], body=(*result[-1].body, s))
+                else:
+                    result.append(If(condition, (s,)))
+            elif isinstance(s, Loop) and ((s.kind == "elastic" and dependent(s.start, s.stop)) or (elastic and axis in s.start.names | s.stop.names)):
+                # beyond the end it runs as it does at the last position
+                last = {var(axis): minimum(var(axis), condition.args[1] - 1)}
+                body = walk(s.body, choice, True)
+                result.append(replace(s, start=substitute(s.start, last), stop=substitute(s.stop, last), body=body))
+            elif isinstance(s, Loop):
+                if dependent(s.start, s.stop):
+                    depends.add(s.axis)
+                if runs_over(s):
+                    loose.add(s.axis)
+                inner = choice or dependent(s.start, s.stop)
+                result.append(replace(s, start=guarded(s.start, choice), stop=guarded(s.stop, choice), body=walk(s.body, inner, elastic)))
+            elif isinstance(s, If):
+                inner = choice or dependent(s.condition)
+                result.append(If(guarded(s.condition, choice), walk(s.body, inner, elastic), walk(s.orelse, inner, elastic)))
+            else:
+                raise StepError(f"`{axis}` cannot be padded over a {type(s).__name__.lower()}")
         return tuple(result)
 
     return walk(block, False)
@@ -145,23 +144,22 @@ def clamp_block(block: Block, condition: Expr, at_last: Callable[[Block], Block]
     def walk(b: Block) -> Block:
         result: list[Stmt] = []
         for s in b:
-            match s:
-                case Alloc():
-                    result.append(s)
-                case Store() if s.buffer in effects:
-                    result.append(If(condition, (s,)))
-                case Loop():
-                    (head,) = again(with_body(s, ()))
-                    assert isinstance(head, Loop)
-                    result.append(with_body(head, walk(s.body)))
-                case If():
-                    (head,) = again(If(s.condition, ()))
-                    assert isinstance(head, If)
-                    result.append(If(head.condition, walk(s.body), walk(s.orelse)))
-                case Store() | Let() | Check():
-                    result += again(s)
-                case _:
-                    raise StepError(f"an axis cannot be clamped over a {type(s).__name__.lower()}")
+            if isinstance(s, Alloc):
+                result.append(s)
+            elif isinstance(s, Store) and s.buffer in effects:
+                result.append(If(condition, (s,)))
+            elif isinstance(s, Loop):
+                (head,) = again(with_body(s, ()))
+                assert isinstance(head, Loop)
+                result.append(with_body(head, walk(s.body)))
+            elif isinstance(s, If):
+                (head,) = again(If(s.condition, ()))
+                assert isinstance(head, If)
+                result.append(If(head.condition, walk(s.body), walk(s.orelse)))
+            elif isinstance(s, (Store, Let, Check)):
+                result += again(s)
+            else:
+                raise StepError(f"an axis cannot be clamped over a {type(s).__name__.lower()}")
         return tuple(result)
 
     return walk(block)

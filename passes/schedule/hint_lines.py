@@ -12,7 +12,7 @@ from ...ir.renaming import defined
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import substitute
-from .affine import constant_extent, minus, same_position, stride
+from .affine import constant_extent, minus, row_step, same_position, stride
 from .tree import StepError, copy, fresh, loads_in, names_taken, replace_loop
 
 ASKED_AMONG = 16  # lines of what an iteration stores, beside which a condition that holds for all iterations costs nothing
@@ -82,13 +82,12 @@ def _lines(loop: Loop, nest: Sequence[Loop], held: Buffer, read: Expr, ahead: Se
     line = LINE // held.dtype.bytes
     at: dict[Expr, Expr] = {}
     lines: list[Loop] = []
+    address = held.address(read.args)
     for x in nest:
-        address = held.address(read.args)
-        first = substitute(address, {var(x.axis): ZERO})
-        steps = [minus(substitute(address, {var(x.axis): const(k)}), first) for k in range(constant_extent(x) or 0)]
-        if all(step.is_const and 0 <= step.attr < line for step in steps):
+        steps = _steps(address, x)
+        if steps is not None and min(steps) >= 0 and max(steps) < line:
             at[var(x.axis)] = ZERO
-            line -= max(step.attr for step in steps)
+            line -= max(steps)
         else:
             lines.append(replace(x, axis=fresh(f"{x.axis}.p", taken), kind="unroll"))
             at[var(x.axis)] = var(lines[-1].axis)
@@ -96,6 +95,19 @@ def _lines(loop: Loop, nest: Sequence[Loop], held: Buffer, read: Expr, ahead: Se
         raise StepError(f"prefetch: `{loop.axis}` reads no consecutive elements of `{held.name}`")
     hints = tuple(Prefetch(held.name, tuple(substitute(e, at) for e in read.args), far, cache) for far in ahead)
     return in_order(nested(lines, hints), loop, held, known)
+
+
+def _steps(address: Expr, loop: Loop) -> list[int] | None:
+    """How far behind its first trip each trip of a loop of known trips is, or only the first and the last where all are as far from one another; None where that is not known."""
+    trips = constant_extent(loop) or 0
+    step = row_step(address, loop)
+    if step is not None and step.is_const:
+        return [0, step.attr * (trips - 1)]
+    if step is not None and trips > 1:
+        return None
+    first = substitute(address, {var(loop.axis): ZERO})
+    steps = [minus(substitute(address, {var(loop.axis): const(k)}), first) for k in range(trips)]
+    return [s.attr for s in steps] if all(s.is_const for s in steps) else None
 
 
 def in_order(hints: Block, loop: Loop, held: Buffer, known: Known) -> Block:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from functools import reduce
 
@@ -174,7 +174,7 @@ class _Pipeline:
                         here = {var(s.name, s.value.dtype): load(kept.name, kept.dtype)}
                         self.substitute(range(len(self.passes)), here)
 
-    def substitute(self, which: Iterable[int], mapping: Mapping[Expr, Expr]) -> None:
+    def substitute(self, which: Iterable[int], mapping: dict[Expr, Expr]) -> None:
         for k in which:
             self.passes[k].change(lambda b: substitute_block(b, mapping))
 

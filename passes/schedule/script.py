@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from ...ir.expr import Expr
-from ...ir.kernel import Kernel
+from ...ir.kernel import If, Kernel
 from ...ir.record import replace
 from . import variants
 from .in_place import stays_in_place
@@ -186,7 +186,7 @@ def apply(kernel: Kernel, facts: Facts, line: str) -> Kernel:
 def taken(kernel: Kernel, facts: Facts, line: str) -> Kernel:
     """The same for one step of several, which are safe together."""
     name, arguments, options = parse(line)
-    if variants.WORD in kernel.schedule:  # the last of the variants has no condition
+    if any(isinstance(s, If) for s in kernel.body) and variants.WORD in kernel.schedule:  # the last of the variants has no condition
         raise StepError(f"{name}: the variants of `{kernel.name}` are put together already")
     changed = STEPS[name].function(kernel, facts, *arguments, **options)
     return changed.with_schedule((*kernel.schedule, line))

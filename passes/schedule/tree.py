@@ -255,7 +255,7 @@ def names_taken(kernel: Kernel) -> set[str]:
 BOUND: Final = frozenset({"var", "first", "last", "load"})  # what mentions a bound name
 
 
-def rename(block: Block, names: Mapping[str, str], mentions: frozenset[str] = BOUND) -> Block:
+def rename(block: Block, names: dict[str, str], mentions: frozenset[str] = BOUND) -> Block:
     """The block with bound names (axes, lets, local buffers) and their uses changed; with other `mentions` also what they mention."""
     if not names:
         return block

@@ -92,18 +92,16 @@ class _Walk:
         if isinstance(s, For) and (found := segments(s, self.arrays, self.names)) is not None:
             return found
         self.arrays.scalar_access(s)
-        match s:
-            case For():
-                outside, self.around, self.rows = (self.around, self.rows), s.var, s.stop.attr if s.pragma == "unroll" and s.stop.is_const else 0
-                s = with_body(s, self.block(s.body))
-                self.around, self.rows = outside
-                return (s,)
-            case While() | Region():
-                return (with_body(s, self.block(s.body)),)
-            case If():
-                return (If(s.condition, self.block(s.body), self.block(s.orelse)),)
-            case _:
-                return (s,)
+        if isinstance(s, For):
+            outside, self.around, self.rows = (self.around, self.rows), s.var, s.stop.attr if s.pragma == "unroll" and s.stop.is_const else 0
+            s = with_body(s, self.block(s.body))
+            self.around, self.rows = outside
+            return (s,)
+        if isinstance(s, (While, Region)):
+            return (with_body(s, self.block(s.body)),)
+        if isinstance(s, If):
+            return (If(s.condition, self.block(s.body), self.block(s.orelse)),)
+        return (s,)
 
     def loop(self, s: For) -> Block:
         divided = kinds_in(s.body) & DIVIDES

@@ -59,16 +59,14 @@ class Arrays:
         """The block with these arrays declared as what they have become."""
 
         def one(s: Stmt) -> Stmt:
-            match s:
-                case Array() if s.name in self.lanes:
-                    lanes = self.lanes[s.name]
-                    return replace(s, dtype=s.dtype.vector(lanes), count=s.count // lanes)
-                case For() | While() | Region():
-                    return with_body(s, self.of_vectors(s.body))
-                case If():
-                    return If(s.condition, self.of_vectors(s.body), self.of_vectors(s.orelse))
-                case _:
-                    return s
+            if isinstance(s, Array) and s.name in self.lanes:
+                lanes = self.lanes[s.name]
+                return replace(s, dtype=s.dtype.vector(lanes), count=s.count // lanes)
+            if isinstance(s, (For, While, Region)):
+                return with_body(s, self.of_vectors(s.body))
+            if isinstance(s, If):
+                return If(s.condition, self.of_vectors(s.body), self.of_vectors(s.orelse))
+            return s
 
         return tuple(map(one, block))
 

@@ -32,32 +32,30 @@ class Statements:
 
     def statement(self, s: Stmt) -> Stmt:
         wide, lanes, values = self.axis.wide, self.axis.lanes, self.values
-        match s:
-            case Define():
-                value = None if s.value is None else values.widen(s.value)
-                if not s.mutable and value is not None and value.dtype.lanes == 1:
-                    return replace(s, value=value)
-                wide.add(s.name)
-                return replace(s, dtype=s.dtype.vector(lanes), value=None if value is None else values.vector(value))
-            case Assign() if s.name in wide:
-                return Assign(s.name, values.vectors(s.value))
-            case Assign():
-                return Assign(s.name, self.folded(var(s.name, s.value.dtype), s.value))
-            case StoreTo():
-                return self.store(s)
-            case Array():
-                wide.add(s.name)
-                return replace(s, dtype=s.dtype.vector(lanes))
-            case If() if any(self.axis.varies(t.condition) for t in statements((s,)) if isinstance(t, If)):
-                return self.first_lanes(s)
-            case If():
-                return If(values.scalar(s.condition), self.block(s.body), self.block(s.orelse))
-            case For():
-                bounds = [values.scalar(e) for e in (s.start, s.stop, s.step)]
-                pragma = "" if s.pragma == "vector" else s.pragma
-                return For(s.var, bounds[0], bounds[1], self.block(s.body), bounds[2], pragma)
-            case _:
-                raise Serial
+        if isinstance(s, Define):
+            value = None if s.value is None else values.widen(s.value)
+            if not s.mutable and value is not None and value.dtype.lanes == 1:
+                return replace(s, value=value)
+            wide.add(s.name)
+            return replace(s, dtype=s.dtype.vector(lanes), value=None if value is None else values.vector(value))
+        if isinstance(s, Assign) and s.name in wide:
+            return Assign(s.name, values.vectors(s.value))
+        if isinstance(s, Assign):
+            return Assign(s.name, self.folded(var(s.name, s.value.dtype), s.value))
+        if isinstance(s, StoreTo):
+            return self.store(s)
+        if isinstance(s, Array):
+            wide.add(s.name)
+            return replace(s, dtype=s.dtype.vector(lanes))
+        if isinstance(s, If) and (any(self.axis.varies(t.condition) for t in statements((s,)) if isinstance(t, If))):
+            return self.first_lanes(s)
+        if isinstance(s, If):
+            return If(values.scalar(s.condition), self.block(s.body), self.block(s.orelse))
+        if isinstance(s, For):
+            bounds = [values.scalar(e) for e in (s.start, s.stop, s.step)]
+            pragma = "" if s.pragma == "vector" else s.pragma
+            return For(s.var, bounds[0], bounds[1], self.block(s.body), bounds[2], pragma)
+        raise Serial
 
     def first_lanes(self, s: If) -> Stmt:
         """Stores behind a guard that only the first lanes pass."""
