@@ -112,7 +112,7 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
         self.padded = False
         self.tile = TILE
         self.several = False  # whether there may be more than one tile
-        self.length = const(TILE)  # of the current tile
+        self.begin, self.length = ZERO, const(TILE)  # from where to where the row wants something of the current tile
 
     def own(self) -> list[Node]:
         """What the states and the corrections are made of, pointwise: not what another cascade or reduction inside of them is."""
@@ -180,10 +180,11 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
         tile = body.enter(tiles, kind, REDUCED_AXES, simplify(floordiv(first, const(self.tile)), body.current.known), within=within)
         self.several = tile is not ZERO
         self.length = minimum(const(self.tile), whole - begin - tile * self.tile)
-        if self.padded and end is not extent:
-            # of the last tile no more than the row wants; in whole words where instructions multiply what is kept
-            rounded = any(node.dtype.is_float and node.dtype.bits < 32 for node, _ in self.wanted)
+        rounded = any(node.dtype.is_float and node.dtype.bits < 32 for node, _ in self.wanted)
+        if self.padded and end is not extent:  # of the last tile no more than the row wants; in whole words where instructions multiply what is kept
             self.length = minimum(self.length, (ceildiv(end, STEP) * STEP if rounded else end) - tile * self.tile)
+        if self.padded and not (body.gpu or rounded) and first is not ZERO:  # and of the first one
+            self.begin = simplify(maximum(ZERO, floordiv(first, const(STEP)) - tile * (self.tile // STEP)) * STEP, body.current.known)
         self.length = simplify(self.length, body.current.known)
         if self.chunk is not None and not self.blocked:
             self.length = body.named(self.length, "length", 0, self.tile)
@@ -269,7 +270,7 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
             part = body.accumulator(inside, state.dtype, state.attr.combiner)
             wanted = body.branch(inside.known) if state.attr.combiner == "or" else inside
             padded = self.padded and (body.gpu or not extents)
-            inner = body.enter(self.positions() if padded else self.length, "reduce", REDUCED_AXES)
+            inner = body.enter(self.positions() if padded else self.length, "reduce", REDUCED_AXES, self.begin)
             along = self.seed(start, inner, padded)
             bare = self.presumed(k, state)
             value = yield body._read(bare or state.args[0], (*self.at(k, further), *start[:-1], along), None)
@@ -394,7 +395,7 @@ class CascadeLoops(KeptValues, TilesOfPlanes):
         name = body.names.fresh("tile")
         tile.body.append(Alloc(Buffer(name, node.dtype, (const(self.tile),), "private")))
         body.where[name] = tile
-        inner = body.enter(self.positions(), "parallel", OUTPUT_AXES)
+        inner = body.enter(self.positions(), "parallel", OUTPUT_AXES, self.begin)
         along = self.seed(start, inner, self.padded)
         computed = body._node if any(p.node is node for p in self.planes) else body._computed
         value = yield computed(node, self.filled(index, along), None, None)

@@ -66,7 +66,7 @@ class FoldLoops:
         from .nest_body import REDUCED_AXES
 
         body, tile = self.body, self.body.current
-        inner = body.enter(self.cascade.length, "serial", REDUCED_AXES)
+        inner = body.enter(self.cascade.length, "serial", REDUCED_AXES, self.cascade.begin)
         along = self.cascade.seed(start, inner, False)
         value = yield body._read(self.order.score, (*self.rows, along), None)
         self.walk(value, along, self.walking)

@@ -34,7 +34,7 @@ def unless_finite(c: CascadeLoops, part: str, k: int, further: Point, start: Poi
     found, zero = load(part, state.dtype), const(0.0, state.dtype)
     branch = body.branch(inside.known)
     again = body.accumulator(branch, state.dtype, state.attr.combiner)
-    inner = body.enter(c.length, "reduce", REDUCED_AXES)
+    inner = body.enter(c.length, "reduce", REDUCED_AXES, c.begin)
     # rows of a block go together as far as one of them wants: what this row wants is asked of each position
     last = simplify(minimum(const(c.tile), c.extents[-1] - start[-1]) - 1, branch.known)
     body.current.known = branch.known.with_ranges({v.attr: (ZERO, last, 1) for v in leaves(inner, "var")})

@@ -136,7 +136,7 @@ def move_together(c: CascadeLoops, batch: list[int], start: Point) -> Walk:
     for k in batch:
         yield c.correct(k)
     parts = [body.accumulator(tile, c.states[k].dtype, c.states[k].attr.combiner) for k in batch]
-    inner: Expr = body.enter(c.length, "reduce", REDUCED_AXES)
+    inner: Expr = body.enter(c.length, "reduce", REDUCED_AXES, c.begin)
     along = c.seed(start, inner, False)
     for k, part in zip(batch, parts, strict=True):
         value = yield body._read(c.states[k].args[0], (*c.at(k, ()), *start[:-1], along), None)

@@ -38,6 +38,7 @@ class TilesOfPlanes:
     mixed_rows: Point
     planes: list[KeptPlanes]
     tile: int
+    begin: Expr
     length: Expr
     padded: bool
     positions: Callable[[], Expr]
@@ -73,7 +74,7 @@ class TilesOfPlanes:
         body.where[name] = tile
         with body.nest(extents) as at:
             plane, free = body.current, iter(at)
-            inner = body.enter(self.positions(), "parallel", OUTPUT_AXES)
+            inner = body.enter(self.positions(), "parallel", OUTPUT_AXES, self.begin)
             point = tuple(next(free) if e is None else e for e in index)
             value = yield body._computed(node, self.filled(point, self.seed(start, inner, self.padded)), None, None)
             body.store(name, (*at, inner), value)

@@ -6,7 +6,7 @@ import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
-from luminal.ir.kernel import Kernel
+from luminal.ir.kernel import Kernel, Loop, statements
 from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.passes.cascade import cascade
@@ -55,6 +55,15 @@ def test_a_panel_of_columns_serves_all_rows_of_a_block_and_the_next_is_asked_for
     asked = [line for line in far if line.startswith("prefetch_panel")]
     assert asked == ["prefetch_panel K.packed q j.1.b.0 m.0", "prefetch_panel V.packed u j.1.e.0 o.0", "prefetch_panel V.packed.b u.b j.1.i.0 o.t.0"]
     assert [line for line in far if line not in asked] == near
+
+
+def test_rows_that_begin_inside_a_tile_leave_out_what_lies_before() -> None:
+    """Panels of columns are the same for all rows; which of the first tile a block of rows begins with is a matter of its rows."""
+    steps = many_rows(WINDOW)
+    assert "split m 32 tail=pad aligned=1" in steps and "stage K i p m.0 q m.1.b space=shared" in steps
+    assert not any("aligned" in line for line in many_rows(CAUSAL))
+    inside = [s for s in statements(planned(WINDOW).body) if isinstance(s, Loop) and s.axis in ("m.0", "u")]
+    assert all("p" in s.start.names for s in inside) and {s.axis for s in inside} == {"m.0", "u"}
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,10 @@ GOOD = {
     "split guard": ("pointwise", "split i 4\nsplit j 3"),
     "split cut": ("softmax", "split p 4 tail=cut\nsplit p.t 2 tail=cut\nsplit i 3 tail=cut"),
     "split cut, the last part to what is left over": ("softmax", "split p 4 tail=cut spare=1\nsplit p.t 2 tail=cut\nsplit i 3 tail=cut spare=2"),
+    "split aligned": (
+        "softmax",
+        "split p 8 tail=cut\nsplit p.t 2 aligned=1\nsplit q 4 tail=cut\nsplit q.t 2 tail=cut aligned=1\nsplit i 8 tail=cut\nsplit i.t 4 tail=pad aligned=1",
+    ),
     "split pad": ("softmax", "split i 4 tail=pad"),
     "split pad of a reduction": ("softmax", "split p 4 tail=pad"),
     "first lanes of a reduction": ("row_sum", "split p 8 tail=pad\nrfactor p.1\nvectorize p.1"),

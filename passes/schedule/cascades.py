@@ -120,7 +120,7 @@ def contraction_of(loop: Loop, plan: Plan) -> Contraction | None:
     if loop.kind != "parallel" or len(reduced) != 1 or len(allocs) != 1 or allocs[0].shape or reduced[0].kind != "reduce":
         return None
     inner = reduced[0]
-    if any(isinstance(s, Loop) for s in inner.body) or inner.start is not ZERO or loop.start is not ZERO:
+    if any(isinstance(s, Loop) for s in inner.body):
         return None
     stores = [s for s in loop.body if isinstance(s, Store) and s.buffer != allocs[0].name]
     loads = [n for s in inner.body for n in loads_in(*expressions(s)) if n.attr != allocs[0].name]
@@ -340,7 +340,7 @@ class Cascade:
         row = row_of(plan, nest)
         plan.do("split", row, rows, tail="perfect")
         if part.columns:
-            plan.do("split", column, part.columns, tail="pad")
+            plan.do("split", column, part.columns, tail="pad", aligned=1 if self.along in plan.loop(column).start.names else "")
         tiles = (f"{column}.0", f"{row}.0")  # a panel of columns serves all rows of the block at once
         plan.do("reorder", *(tiles[::-1] if isinstance(instruction, Tile) else tiles), f"{row}.1", f"{column}.1")
         dot = instruction.dot if isinstance(instruction, Tile) else instruction

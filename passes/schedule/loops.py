@@ -57,7 +57,7 @@ def _moved(*places: tuple[Loop, Expr]) -> Callable[[Expr], Expr]:
     return change
 
 
-def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "guard", spare: int = 0) -> Kernel:
+def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "guard", spare: int = 0, aligned: int = 0) -> Kernel:
     """Cut an axis in two.
 
         for i in 0 .. N:          for i.0 in 0 .. ceil(N / 4):                            tail=guard
@@ -70,6 +70,9 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         tail=pad:     i.0 in 0 .. ceil(N / 4), i.1 in 0 .. 4, and S is run beyond N too: loads give 0 there (of local buffers that are filled so far, what is
                       there), stores to memory that outlives the iteration are guarded by `4·i.0 + i.1 < N`.
         tail=clamp:   as pad, but beyond N it is S(N - 1) that is run again: what is read needs no guard.
+
+    Of a loop that starts at s, 4·i.0 + i.1 is counted from there; with aligned=1, for an s that is known to be a multiple of 4, from 0: i.0 in s // 4 .. , so that a part is the
+    same positions wherever the loop starts.
 
     The loop runs in steps of 1 and is serial, parallel or reduce; both parts are of its kind.  Only parallel axes are padded or clamped (the iterations beyond
     the end leave nothing behind that another could see), and not across a `while`; of serial ones all of S is guarded; and reductions that
@@ -89,14 +92,19 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
         raise StepError("split: only what is cut can leave parts over")
     if tail == "perfect" and not exact:
         raise StepError(f"split: {length} is not known to be a multiple of {factor}; use tail=guard, cut or pad")
-    value = loop.start + (var(outer) * factor + var(inner))
+    origin, begin, end = loop.start, ZERO, length
+    if aligned and loop.start is not ZERO:
+        if not is_multiple(loop.start, factor, facts.known):
+            raise StepError(f"split: `{axis}` is not known to start at a multiple of {factor}")
+        origin, begin, end = ZERO, simplify(floordiv(loop.start, const(factor)), facts.known), loop.stop
+    value = origin + (var(outer) * factor + var(inner))
     body = loop.body
     if exact or tail == "cut":
-        trips, inner_stop = floordiv(length, const(factor)) - spare, const(factor)
+        parts, inner_stop = floordiv(end, const(factor)) - spare, const(factor)
     else:
-        trips, inner_stop = ceildiv(length, factor), const(factor)
+        parts, inner_stop = ceildiv(end, factor), const(factor)
         if tail == "guard":
-            inner_stop = bounded(factor, minus(length, var(outer) * factor))
+            inner_stop = bounded(factor, minus(end, var(outer) * factor))
         elif loop.kind == "reduce" and tail == "pad":
             body = _neutral(loop)
         elif loop.kind == "serial" and tail == "pad":
@@ -111,13 +119,12 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
             at_last = _moved((loop, minimum(var(axis), loop.stop - 1)))
             body = clamp_block(body, var(axis).lt(loop.stop), lambda b: map_expressions(b, at_last))
     main = Loop(inner, ZERO, inner_stop, at(body, (loop, value)), loop.kind, span=loop.span)
-    result: Block = (Loop(outer, ZERO, trips, (main,), loop.kind, span=loop.span),)
+    result: Block = (Loop(outer, begin, parts, (main,), loop.kind, span=loop.span),)
     if tail == "cut" and not exact:
         rest = fresh(f"{axis}.t", taken)
         known = inside(around(kernel, axis)[:-1], facts.known)
-        begin = loop.start + (trips if at_least(length, spare * factor, known) else maximum(ZERO, trips)) * factor
-        begin = simplify(begin, known)
-        result = (*result, Loop(rest, begin, loop.stop, copy(at(loop.body, (loop, var(rest))), taken), loop.kind, span=loop.span))
+        behind = origin + (parts if at_least(length, spare * factor, known) else maximum(begin, parts)) * factor
+        result = (*result, Loop(rest, simplify(behind, known), loop.stop, copy(at(loop.body, (loop, var(rest))), taken), loop.kind, span=loop.span))
     return replace_loop(kernel, axis, lambda _: result)
 
 

@@ -9,7 +9,7 @@ from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import substitute
-from .affine import constant_extent, inside, minus, same_position, stride, upper
+from .affine import constant_extent, extent, inside, minus, same_position, stride, upper
 from .hint_lines import asking
 from .streams import large
 from .tree import Facts, StepError, all_loops, around, find, fresh, loads_in, local_buffers, names_taken, replace_loop
@@ -33,11 +33,11 @@ def prefetch_panel(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: 
         raise StepError(f"prefetch_panel: `{depth}` is not inside `{tile}`, or that not inside `{panel}`")
     loop = loops[-1]
     held = local_buffers(kernel).get(buffer)
-    if held is None or loop.start is not ZERO or loop.step is not ONE:
-        raise StepError(f"prefetch_panel: `{buffer}` is no local buffer, or `{depth}` does not run from 0 in steps of 1")
+    if held is None or loop.step is not ONE:
+        raise StepError(f"prefetch_panel: `{buffer}` is no local buffer, or `{depth}` does not run in steps of 1")
     inner = {var(s.axis): ZERO for s in statements(loop.body) if isinstance(s, Loop)}
     starts = {
-        tuple(substitute(i, {**inner, var(depth): ZERO}) for i in n.args)
+        tuple(substitute(i, {**inner, var(depth): loop.start}) for i in n.args)
         for s in statements((loop,))
         for n in loads_in(*expressions(s))
         if n.attr == buffer
@@ -54,7 +54,8 @@ def prefetch_panel(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: 
             f"prefetch_panel: `{buffer}` is not in panels along `{depth}`, of whole lines for each of its iterations, one for each of `{panel}`"
         )
     lines = row // line
-    asked = var(depth) if lines == 1 else mod(var(tile), const(lines)) * loop.stop + var(depth)
+    done = minus(var(depth), loop.start)
+    asked = done if lines == 1 else mod(var(tile), const(lines)) * extent(loop) + done
     hint = Prefetch(buffer, start, ahead + asked * line)
     return replace_loop(kernel, depth, lambda x: (with_body(x, (hint, *x.body)),))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Final
 
-from ...ir.bounds import Known
+from ...ir.bounds import Known, Range
 from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, maximum, product, var, where
 from ...ir.kernel import (
     Alloc,
@@ -83,7 +83,7 @@ def stage(
     of memory); the copy is as long as the `exact` ones are, others may have a constant bound.  What is staged is the largest subexpression that reads `buffer` and depends, inside `at`, on the axes
     alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying; with plain=1 what has the type of the buffer alone; with several=1 the first of such subexpressions, of which there may be more.  The kernel does not write what is staged, unless that is
     local and written before: outside of the nest in front of which the copy stands; there is one such subexpression inside `at`, and all its uses are inside the axes; memory that all threads share is not allocated inside a region; the bounds of the axes depend on nothing inside `at` but on earlier axes, or are monotone in other
-    loops: then the copy holds what any of their iterations reads.
+    loops: then the copy holds what any of their iterations reads; of an axis that starts elsewhere in each, all from 0, where that is there to be copied.
     """
     if space not in SPACES:
         raise StepError(f"stage: no space `{space}`")
@@ -95,6 +95,7 @@ def stage(
         raise StepError(f"stage: order {', '.join(order)} is not an order of {', '.join(axes)}")
     held = {**facts.buffers, **local_buffers(kernel)}.get(buffer) if plain else None
     value, copied, top = staged_value(kernel, scope, buffer, axes, facts, lambda e: held is None or e.dtype is held.dtype, bool(several))
+    user = next(s for s in statements((top,)) if any(value in postorder(e) for e in expressions(s) if buffer in e.buffers))
     taken = names_taken(kernel)
     new = {a: fresh(f"{a}.s", taken) for a in axes}
     inside = axes_inside(scope)
@@ -105,6 +106,8 @@ def stage(
     reached: dict[str, Loop] = {}
     for a in axes:
         loop = _reached(kernel, _of_any_rest(find(kernel, a), inside, around_copy), inside - set(axes), facts)
+        if loop.start.names & inside and _there(copied, kernel, user, facts, {a: Range(ZERO, loop.stop - 1)}):
+            loop = replace(loop, start=ZERO)  # more than is read
         if loop.start.names & inside or loop.step is not ONE or a not in inside:
             raise StepError(f"stage: `{a}` does not start at a position known outside in steps of 1, or is not inside `{at or 'the kernel'}`")
         if (loop.start.names | loop.stop.names) & named:
@@ -223,10 +226,10 @@ def staged_value(
     return value, where(reduce(lambda a, b: call("bit_or", a, b), wanted), value, const(0, value.dtype)), top
 
 
-def _there(e: Expr, kernel: Kernel, s: Stmt, facts: Facts) -> bool:
-    """Whether everything that a value reads in a statement lies in its buffer wherever the loops are.  What a padded loop reads at the last element in place of those beyond the end lies in it."""
+def _there(e: Expr, kernel: Kernel, s: Stmt, facts: Facts, ranges: dict[str, Range] | None = None) -> bool:
+    """Whether everything that a value reads in a statement lies in its buffer wherever the loops are, those of `ranges` in these.  What a padded loop reads at the last element in place of those beyond the end lies in it."""
     path = path_to(kernel.body, lambda t: t is s)
-    known = assuming(inside_of(path, facts.known), both(*_conditions(path)))
+    known = assuming(inside_of(path, facts.known).with_ranges(ranges or {}), both(*_conditions(path)))
 
     def within(at: Expr, extent: Expr) -> bool:
         if at.op == "min" and simplify(extent - 1) in at.args:
