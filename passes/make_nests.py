@@ -347,12 +347,15 @@ class _Maker:
         return self._with_base(node, Piece((name,), body.block))
 
     def _scatter(self, node: Node) -> Piece:
-        """Serial, in row-major order: points may meet, and of two that `set` one position the later one wins."""
+        """In row-major order: points may meet, and of two that `set` one position the later one wins; along axes that are axes of the result too they do not."""
         body, name = self._body(node), self.version[node]
         with body.nest(node.attr.extents, "serial") as point:
             value = body.read(node.args[1], point)
             index = tuple(body.position(cast(INDEX, body.read(v, point)), e) for v, e in zip(node.args[2:], node.shape, strict=True))
             body.store(name, index, value, "" if node.attr.combiner == "set" else node.attr.combiner)
+            for e in point:
+                if e.op == "var" and e in index:
+                    body.where[e.attr].kind = "parallel"
         return self._with_base(node, Piece((name,), body.block))
 
     def _with_base(self, node: Node, piece: Piece) -> Piece:

@@ -83,3 +83,19 @@ def test_a_product_is_made_before_it_is_scattered(updates: str, apart: bool) -> 
     kernels = c.run(stop_after="make_nests").kernels
     (scattering,) = (k for k in kernels if "at" in k.buffers)
     assert any(isinstance(s, Loop) and s.kind == "reduce" for s in statements(scattering.body)) is not apart, show(c.run(stop_after="make_nests"))
+
+
+@pytest.mark.parametrize(
+    ("ports", "axis", "kinds"),
+    [
+        ("X{f32}[M N] I{i64}[K] U{f32}[K N]", 0, ["serial", "parallel"]),
+        ("X{f32}[M N] I{i64}[K] U{f32}[M K]", 1, ["parallel", "serial"]),
+        ("X{f32}[M] I{i64}[K] U{f32}[K]", 0, ["serial"]),
+    ],
+)
+def test_what_is_scattered_along_one_axis_is_independent_along_the_others(ports: str, axis: int, kinds: list[str]) -> None:
+    """Rows that an index adds up are added by vectors."""
+    shape = "M N" if len(kinds) > 1 else "M"
+    (c,) = compilations(f"(composite scattered (({ports}) -> (Y{{f32}}[{shape}])) (return (scatter X I U :axis {axis} :combine add)))", Settings())
+    *_, kernel = c.run(stop_after="make_nests").kernels
+    assert [s.kind for s in statements(kernel.body) if isinstance(s, Loop)] == kinds
