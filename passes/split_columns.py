@@ -13,7 +13,7 @@
 By its columns alone such a sum is shared unevenly where they are few, and each thread jumps from row to row; piece by piece a thread reads whole rows, memory from one end to the other.
 
 It is done to kernels that `join_columns` would call *by columns* and leaves alone: one reduction, into scalars, over the rows of a matrix, or of a part of it.  It pays where a row of sums stays in the second cache and is
-some vectors long, the matrix does not fit in the second, and there are some pieces; the sizes decide at run time.  L = 64·ceil(M / 1024): up to 16 pieces (more for a target of more than four cores), which are added up in their
+some vectors long or in a few vectors whole, the matrix does not fit in the second, and there are some pieces; the sizes decide at run time.  L = 64·ceil(M / 1024): up to 16 pieces (more for a target of more than four cores), which are added up in their
 order, so the bits are the same for any number of threads; --strict forbids it for float sums and products.
 """
 
@@ -31,6 +31,7 @@ from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from .join_columns import CHUNK, LEAST, Member, by_columns, combined, either, own, parts_of
 from .rows import rows_of
+from .schedule.cost import ACCUMULATORS, first_lanes
 
 # Enough to be shared evenly by as many threads as read memory at its full speed, four for each core; each costs a row of sums that is cleared, stored and read again.  (Zen 4, two threads, memory at 100 GB/s, sixteen beside
 # sixty-four: 4096² floats 0.91 to 0.93, 2048 × 8192 0.91 to 0.97 of the time, 30000 × 500 as long.)
@@ -38,7 +39,9 @@ LEAST_PIECES, MOST_PIECES = 16, 64
 # Of the second cache the part that a row of sums may take.  (Zen 4, 1 MiB, two threads, against tiles of columns, of which the last leaves one thread alone: 4096 × 4100 floats 2.1, 4100 × 5000 1.7, 4096 × 8192 1.3, 3000 × 30000
 # 1.4 times as fast, 1000 × 6000, which the last cache holds, 0.95.)
 SUMS = 8
-NARROW = 256  # bytes of a row of which the beginning and the end are not most of the work (300000 × 13 floats: 1.2 times as long in pieces)
+# Bytes of a row of which the beginning and the end are not most of the work; or a row is in a few vectors, which are its sums.  (Zen 4, one thread, two: 300000 × 13 floats by AVX2 0.57 and 0.26, by AVX-512 0.5 and 0.54,
+# 10^6 × 1 0.76 and 0.38, 300000 × 8 0.7, 200000 × 20 0.6 and 0.7 of the time; by AVX2 200000 × 33, which is in between, 1.15.)
+NARROW = 256
 
 
 def split_columns(ir: Module, target: Target, options: Options) -> Module:
@@ -95,7 +98,10 @@ def _fits(m: Member, target: Target) -> Expr:
     row = product(tuple(x.stop for x in m.kept))
     sums = sum(s.value.dtype.bytes for s in m.sum.body if isinstance(s, Store))
     read = min(m.rows.buffers[name].dtype.bytes for name in _matrices(m))
-    enough = both(const(CHUNK * LEAST).le(m.axis.stop), const(NARROW // read).le(row))
+    wide = const(NARROW // read).le(row)
+    if first_lanes(target):
+        wide = call("bit_or", row.le(const(ACCUMULATORS * target.vector_bytes // read)), wide)
+    enough = both(const(CHUNK * LEAST).le(m.axis.stop), wide)
     return both(enough, (row * sums).le(const(target.l2 // SUMS)), const(target.l2).le(m.axis.stop * row * read)) or TRUE
 
 

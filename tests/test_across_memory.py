@@ -72,3 +72,22 @@ def test_what_comes_out(shape: tuple[int, ...], op: str) -> None:
     for target in ("x86-64-v3", "native"):
         got = luminal.compile(text(form, op), target=target)(x)
         np.testing.assert_allclose(got, expected(op, x, axis), rtol=2e-5, atol=1e-5, err_msg=f"{op} {shape} {target} seed {SEED}")
+
+
+@needs_cc
+@pytest.mark.parametrize("op", ["logsumexp", "var"])
+def test_images_whose_rows_are_less_than_a_vector(op: str) -> None:
+    """Rows of an image that are one axis may be a vector, though each is less; what is left of a known number goes by as many vectors as hold it."""
+    fixed = text(IMAGES, op).replace("H W", "6 6")
+    (found,) = compilations(fixed, Settings(runtime="clang", target="x86-64-v3"))
+    stores = [s for f in found.program.functions for s in program_statements(f.body) if isinstance(s, StoreTo) and s.buffer == "Y"]
+    assert stores and all(s.value.dtype.lanes > 1 for s in stores)
+    x = np.random.default_rng(SEED).standard_normal((3, 5, 6, 6)).astype(np.float32)
+    for target in ("x86-64-v3", "native"):
+        np.testing.assert_allclose(luminal.compile(fixed, target=target)(x), expected(op, x, 1), rtol=2e-5, atol=1e-5)
+
+
+def test_what_is_left_of_a_known_number() -> None:
+    """196 is six times four vectors of eight, and four more."""
+    (found,) = compilations("(composite c ((X{f32}[B C 196]) -> Y) (return (logsumexp X :axis 1)))", Settings(runtime="clang", target="x86-64-v3"))
+    assert {"split j 32 tail=cut", "split j.t 8 tail=pad"} <= {*found.module.kernels[0].schedule}

@@ -45,7 +45,7 @@ REFERENCE = {
 NAMES = tuple(REFERENCE)
 N, i = size("N"), var("i")
 SEED, EACH = 5, 1 << 15
-MACHINES = (("native", "gcc"), ("x86-64", "gcc"), ("native", "clang"))
+MACHINES = (("native", "gcc"), ("x86-64-v3", "gcc"), ("x86-64", "gcc"), ("native", "clang"))
 
 
 def inputs(kind):

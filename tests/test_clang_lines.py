@@ -223,6 +223,7 @@ OF_ROWS = {
     "a bias": "(composite c ((X{f32}[M N] B{f32}[N]) -> (Y{f32}[M N])) (return (+ X B)))",
     "a norm": "(composite c ((X{f32}[M N]) -> (Y{f32}[M N])) (return (/ X (sqrt (sum (* X X) :axis 1 :keepdims t)))))",
     "a softmax": "(composite c ((X{f32}[M N]) -> (Y{f32}[M N])) (return (softmax X :axis 1)))",
+    "results in turn": "(composite c ((X{f32}[M N] W{f32}[M N]) -> (Y{f32}[M N 2])) (return (stack X W :axis 2)))",
 }
 
 

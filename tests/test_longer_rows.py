@@ -59,8 +59,36 @@ kernel t_0(X, Y):
 WINDOW = SUMS.replace("X: f32[A, B, C, D]", "X: f32[A, B, C, D + 2]")
 BIAS = CHANNELS.replace("S: f32[B]", "S: f32[D]").replace("S[j]", "S[l]")
 POSITION = CHANNELS.replace("* S[j]", "* cast.f32(l)")
-FORMS = {"statistics": NORM, "channels": CHANNELS, "sums": SUMS, "window": WINDOW, "bias": BIAS, "position": POSITION}
-JOINED = {"statistics": {("p", "q"), ("k", "l")}, "channels": {("k", "l")}, "sums": {("q", "r")}, "window": set(), "bias": set(), "position": set()}
+# two tensors one after the other along the first axis: the rows of the second begin further on
+ONE_AFTER_ANOTHER = f"""{HEAD}in X: f32[A, B]
+in S: f32[C, B]
+out Y: f32[A + C, B]
+kernel t_0(X, S, Y):
+  for k in 0 .. A parallel:
+    for l in 0 .. B parallel:
+      Y[k, l] = X[k, l]
+  for p in A .. A + C parallel:
+    for q in 0 .. B parallel:
+      Y[p, q] = S[p - A, q]
+"""
+FORMS = {
+    "one after another": ONE_AFTER_ANOTHER,
+    "statistics": NORM,
+    "channels": CHANNELS,
+    "sums": SUMS,
+    "window": WINDOW,
+    "bias": BIAS,
+    "position": POSITION,
+}
+JOINED = {
+    "one after another": {("k", "l"), ("p", "q")},
+    "statistics": {("p", "q"), ("k", "l")},
+    "channels": {("k", "l")},
+    "sums": {("q", "r")},
+    "window": set(),
+    "bias": set(),
+    "position": set(),
+}
 SIZES = [(0, 2, 3, 4), (2, 0, 3, 4), (2, 3, 0, 4), (2, 3, 4, 0), (1, 1, 1, 1), (2, 3, 7, 7), (2, 2, 1, 40), (3, 2, 9, 16), (1, 4, 33, 5)]
 
 

@@ -111,8 +111,12 @@ def test_panels_of_rows_that_lie_side_by_side_are_copied_by_the_first_lanes_of_a
 def test_what_is_multiplied_twice_is_packed_once() -> None:
     """Panels of what a `let` reads, turned over where they lie along the reduction; the difference is taken in the register tile."""
     (kernel,) = schedule(module("distances"), AVX512, Options()).kernels
-    strips, *others = (line for line in kernel.schedule if line.startswith("variant"))
-    assert strips.startswith("variant ") and "96 <= M & " in strips and others == ["variant M <= 8", "variant M <= 32", "variant M <= 128", "variant"]
+    columns, strips, *others = (line for line in kernel.schedule if line.startswith("variant"))
+    assert (
+        columns.startswith("variant N <= 8 & ")
+        and "96 <= M & " in strips
+        and others == ["variant M <= 8", "variant M <= 32", "variant M <= 128", "variant"]
+    )
     assert [line.split()[1] for line in kernel.schedule[: kernel.schedule.index(others[0])] if line.startswith("stage")] == ["Y", "Y"], (
         "rows stay where they are"
     )

@@ -104,6 +104,27 @@ def test_the_sizes_choose() -> None:
     assert "if 512 <= M & 64 <= N & N <= 128 & 65536 <= M * N:" in show(split)
 
 
+def test_rows_of_a_few_vectors_are_summed_up_in_pieces_too() -> None:
+    """By their columns alone one thread would do it; rows in between would be begun and ended more than they are added up."""
+    wide = replace(SMALL, vector_bytes=32, vector_registers=16)
+    split = split_columns(module(SPLIT["sums"]), wide, OPTIONS)
+    assert "if 512 <= M & (N <= 32 | 64 <= N) & " in show(split)
+    graph = naive(SPLIT["sums"])
+    legal = legalize(split, TARGET, OPTIONS)
+    for m, n in ((70000, 1), (22000, 3), (2100, 32), (2100, 33)):
+        sizes = {"M": m, "N": n}
+        inputs = draw(graph, sizes, SEED)
+        agree(outputs(legal, inputs, sizes, 0), meaning(graph, inputs, sizes), graph, f"sizes {sizes}")
+
+
+@needs_cc
+@pytest.mark.parametrize("columns", [1, 3, 13, 32])
+def test_few_columns_compiled(columns: int) -> None:
+    f = luminal.compile(f"(composite sums {SPLIT['sums']})", target="x86-64-v3")
+    x = np.random.default_rng(SEED).standard_normal((200_000 // columns + 7, columns)).astype(np.float32)
+    np.testing.assert_allclose(f(x), x.sum(0, dtype=np.float64), rtol=1e-4, atol=1e-2)
+
+
 @needs_cc
 def test_compiled() -> None:
     """Small integers are exact in any order; a NaN stays in its column."""

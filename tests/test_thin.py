@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import luminal
 import numpy as np
 import pytest
+from compilers import needs_cc
 from luminal.ir.interpret.kernel import run
 from luminal.ir.target import Options, Target
 from luminal.passes.schedule import schedule
@@ -50,3 +52,27 @@ def test_a_short_reduction_packs_nothing() -> None:
     found = steps("gemm", f"K <= {SHALLOW}")
     assert found[-1] == "parallel i.0_j.0"
     assert not any(line.startswith("stage") for line in found)
+
+
+LAYERS = {
+    "a layer": "(composite c ((X{T}[M K] W{T}[N K] B{T}[N]) -> (Y{T}[M N])) (return (+ (matmul X (transpose W)) B)))",
+    "layers": '(composite c ((X{T}[H M K] W{T}[H N K] B{T}[N]) -> (Y{T}[H M N])) (return (+ (einsum "hmk,hnk->hmn" X W) B)))',
+}
+
+
+@needs_cc
+@pytest.mark.parametrize("target", ["native", "x86-64-v3"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_few_columns_along_the_reduction_are_read_as_they_lie(name: str, target: str) -> None:
+    """A layer of one output was packed as one of many, fifteen times as long."""
+    f = luminal.compile(LAYERS[name], target=target)
+    scripts = [line for k in f.compilation.module.kernels for line in k.schedule]
+    few = next(k for k, line in enumerate(scripts) if line.startswith("variant N <= 8 & 64 <= K"))
+    after = next(k for k, line in enumerate(scripts) if k > few and line.startswith("variant"))
+    assert not any(line.startswith("stage") for line in scripts[few:after])
+    draw = np.random.default_rng(0)
+    for h, m, n, k in ((1, 8, 1, 64), (3, 67, 1, 65), (2, 17, 2, 130), (1, 65, 8, 64), (2, 41, 5, 1000), (1, 16, 2, 63)):
+        x, w, b = (draw.standard_normal(shape, np.float32) for shape in ((h, m, k), (h, n, k), (n,)))
+        expected = np.einsum("hmk,hnk->hmn", x.astype(np.float64), w) + b
+        found = f(x, w, b) if name == "layers" else np.stack([f(*rows, b) for rows in zip(x, w, strict=True)])
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

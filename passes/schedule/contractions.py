@@ -67,7 +67,7 @@ def contract(plan: Plan) -> bool:
         found = straightened(plan, found)
         block = blocking(plan.target, found.accumulator.dtype)
         few = FEW_OF_TILES if tiles is not None else FEW if dot is None else FEW_WORDS
-        if dot is None and in_place(plan, found):
+        if dot is None:
             parts.add(lambda part: turned(part, found))
         if dot is None:
             parts.add(lambda part: strips(part, found, block))

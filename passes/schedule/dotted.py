@@ -10,7 +10,7 @@
 
 Packing W so that vectors lie along columns would move it twice more through memory, for few products an element.
 
-Few columns (a matrix times one vector, or a few, whose number is known at run time only) are the same with the parts exchanged: the rows of X lie along the reduction, and the columns are turned over once.
+Few columns (a matrix times one vector, or a few, whose number is known at run time only) are the same with the parts exchanged: the rows of X lie along the reduction, and the columns do too or are turned over once.
 
     for i.0 parallel: …              B.turned[j, p] = B[p, j]
       acc += A[i, p] * B[p, j]   →   for i.0 parallel: … lanes[j.1, i.1, 0 .. 16] add= A[4·i.0 + i.1, p.0 · 16 + 0 .. 16] * B.turned[j, p.0 · 16 + 0 .. 16]
@@ -25,7 +25,7 @@ from ...ir.record import replace
 from ...ir.simplify import simplify
 from . import cost, roles
 from .affine import in_steps, stride
-from .direct import tried_where
+from .direct import in_place, tried_where
 from .dots import factors
 from .plan import Plan
 from .roles import Contraction
@@ -99,29 +99,31 @@ def in_vectors(plan: Plan, axes: list[str]) -> None:
 
 
 def turned(plan: Plan, found: Contraction) -> Expr | None:
-    """Schedule a contraction of few columns, whose rows lie along the reduction: the condition on the sizes; None (and an unchanged plan) where it is none."""
+    """Schedule a contraction of few columns, whose rows lie along the reduction: the condition on the sizes; None (and an unchanged plan) where it is none.  Columns that lie along it too need no turning."""
     width = cost.lanes(plan.target, roles.widest(find(plan.kernel, found.reduced[-1]).body))
-    if found.batch or len(found.rows) != 1 or len(found.reduced) != 1 or len(found.column_operands) != 1 or plan.extent(found.column) is not None:
+    if len(found.rows) != 1 or len(found.reduced) != 1 or len(found.column_operands) != 1 or plan.extent(found.column) is not None:
         return None
     other = roles.contraction(plan.kernel, plan.facts, found.rows[0])
-    if other is None or other.batch or other.rows != (found.column,) or width < 2 or not cost.first_lanes(plan.target):
+    if other is None or other.batch != found.batch or other.rows != (found.column,) or width < 2 or not cost.first_lanes(plan.target):
         return None
     (deep,), (row,), (buffer,) = other.reduced, other.rows, found.column_operands
-    body = find(plan.kernel, deep).body
-    if any(stride(a, deep) != 1 for b, a in _reading(plan, body) if b != buffer and deep in a.names):
+    across = [b for b, a in _reading(plan, find(plan.kernel, deep).body) if deep in a.names and stride(a, deep) != 1]
+    if across and (found.batch or set(across) != {buffer} or not in_place(plan, found)):
         return None
     count, depth, rows = (plan.loop(axis).stop for axis in (row, deep, found.rows[0]))
     limits = ((count, const(cost.DOTTED_ROWS)), (const(cost.TURNED_DEPTH), depth), (count * cost.TURNED_ROWS, rows))
-    few = both(*(a.le(b) for a, b in limits))
+    few = simplify(both(*(a.le(b) for a, b in limits)) or TRUE, plan.facts.known)
 
     def steps() -> None:
-        earlier = plan.kernel
-        plan.do("stage", buffer, row, deep, space="shared", order=f"{deep},{row}")
-        for axis in plan.added(earlier):
-            plan.do("serial", axis)
+        if across:
+            earlier = plan.kernel
+            plan.do("stage", buffer, row, deep, space="shared", order=f"{deep},{row}")
+            for axis in plan.added(earlier):
+                plan.do("serial", axis)
         _tiles(plan, other, row, deep, width, False, few=True, clamped=True)
 
-    return tried_where(plan, few or TRUE, "few columns: they are turned over, and rows are read along the reduction as they lie", steps)
+    reason = "they are turned over, and rows" if across else "they and the rows"
+    return tried_where(plan, few, f"few columns: {reason} are read along the reduction as they lie", steps)
 
 
 def _reading(plan: Plan, body: Block) -> list[tuple[str, Expr]]:

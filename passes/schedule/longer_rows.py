@@ -55,7 +55,7 @@ def _around(plan: Plan, axis: str) -> str | None:
     *_, outer, loop = (None, *around(plan.kernel, axis))
     if not isinstance(outer, Loop) or not isinstance(loop, Loop) or len(outer.body) != 1 or outer.kind != loop.kind or loop.kind not in KINDS:
         return None
-    if any(x.start is not ZERO or x.step is not ONE for x in (outer, loop)) or outer.axis in loop.stop.names or loop.stop is ZERO:
+    if loop.start is not ZERO or any(x.step is not ONE for x in (outer, loop)) or outer.axis in loop.stop.names or loop.stop is ZERO:
         return None
     steps = [(row_step(a, outer), row_step(a, loop)) for a in roles.along(plan.kernel, loop, plan.facts)]
     if not any(near is ONE for _, near in steps):

@@ -61,16 +61,17 @@ def _whole(facts: Facts, store: Store, path: Sequence[Loop], condition: Expr, cu
     begins = address.names.union(*[x.start.names for x in path if x.axis in address.names]).intersection(cut)
     moves = [(x, abs(stride(address, x.axis) or 0)) for x in path[:-1]]
     lanes = constant_extent(path[-1]) if path[-1].kind == "vector" else None
-    if lanes is not None and len(path) > 2 and moves[-1][1] == lanes:
+    vector = (lanes or 0) * abs(stride(address, path[-1].axis) or 0)  # elements: of results that take turns in memory, more than lanes
+    if lanes is not None and len(path) > 2 and moves[-1][1] == vector:
         # what a row ends with is less than a vector and goes through the caches: a part of its line must not go past them, nor one part long before the other
         at_lines = bool(begins) or any(cut.keys() & x.stop.names for x in path)
-        if at_lines and lanes * held.dtype.bytes % LINE:
+        if at_lines and vector * held.dtype.bytes % LINE:
             return FALSE
         for name in cut.keys() & begins.union(*[x.stop.names for x in path]):
             condition = call("bit_and", condition, _cut_at_lines(cut[name].value))
         waits = any(x.kind == "reduce" for x in all_loops((path[0],)))
         for row in () if at_lines else [row_step(address, x) for x in path[:-2]]:
-            condition = FALSE if row is None else call("bit_and", condition, mod(row, const(LINE // held.dtype.bytes if waits else lanes)).eq(0))
+            condition = FALSE if row is None else call("bit_and", condition, mod(row, const(LINE // held.dtype.bytes if waits else vector)).eq(0))
     for k, loop in enumerate(path):
         row = row_step(address, loop) if loop.kind != "vector" and any(m for _, m in moves[:k]) else None
         if row is None or any(s is cut[name] for name in begins for s in statements(loop.body)):

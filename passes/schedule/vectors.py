@@ -332,9 +332,9 @@ def _column(plan: Plan, axis: str) -> bool:
     form = roles.shape(plan.kernel)
     width = _width(plan, form.body, axis)
     extent = plan.extent(axis)
-    if width < 2 or (extent is not None and extent < width):
-        return False
     once = len(roles.innermost(form.body)) == 1
+    if width < 2 or (once and extent is not None and extent < width):
+        return False
     with plan.attempt(f"`{axis}` is consecutive, but") as attempt:
         plan.ordered(axis)
         columns = cost.columns(plan.target, [s.buffer.dtype for s in form.body if isinstance(s, Alloc)], shared=len(form.axes) == 1)
@@ -350,6 +350,8 @@ def _column(plan: Plan, axis: str) -> bool:
         if not once:
             axis = longest(plan, axis)
             extent = plan.extent(axis)
+            if extent is not None and extent < width:
+                raise StepError(f"`{axis}` is less than a vector")
         factor = width * cost.ACCUMULATORS
         if once and extent is not None and extent <= factor and cost.first_lanes(plan.target):
             strips(plan, axis, width << (-(-extent // width) - 1).bit_length(), pad=True)
@@ -359,8 +361,7 @@ def _column(plan: Plan, axis: str) -> bool:
             _blocks(plan, axis, factor, width)
     if attempt.refused:
         return False
-    outer = roles.shape(plan.kernel).axes
-    if outer and not once:
+    if not once and (outer := roles.shape(plan.kernel).axes):
         plan.tried("fission", *outer)
     for s in [s for s in plan.kernel.body if isinstance(s, Loop) and s.kind == "parallel"]:
         inner, _ = perfect((s,), lambda x: x.kind == "parallel")
@@ -372,29 +373,41 @@ def _blocks(plan: Plan, axis: str, factor: int, width: int) -> None:
     """Vectors of accumulators along a kept axis; what is left by so many that one of them holds it: each goes through memory once more."""
     if not cost.first_lanes(plan.target) or factor == width:
         return strips(plan, axis, factor, *([width] if factor > width else []), pad=cost.first_lanes(plan.target))
-    known = plan.extent(axis) is not None
+    extent = plan.extent(axis)
     strips(plan, axis, factor)
     if not plan.has(rest := f"{axis}.t"):
         return None
-    pieces = [(rest, factor)]
-    while factor > width and not known:
-        factor //= 2
-        before = plan.kernel
-        plan.do("short", pieces[-1][0], factor)
-        pieces.append((plan.added(before)[0], factor))
-    for piece, lanes in pieces:
-        strips(plan, piece, lanes, pad=True)
-    return None
+    if extent is not None:
+        return strips(plan, rest, min(n for n in _halves(factor, width) if n >= extent % factor), pad=True)
+    return _padded(plan, [(rest, factor), *_short(plan, rest, _halves(factor // 2, width))])
 
 
 def _in_registers(plan: Plan, axis: str, width: int) -> None:
     """Where all of a kept axis is in a few vectors, these are the accumulators: such rows are too short for what begins and ends each, and for elements that are no vector."""
+    _padded(plan, _short(plan, axis, _halves(cost.ACCUMULATORS * width, width)))
+
+
+def _halves(most: int, least: int) -> list[int]:
+    """From `most` elements down to `least`, each half of the one before."""
+    found = [most]
+    while found[-1] > least:
+        found.append(found[-1] // 2)
+    return found
+
+
+def _short(plan: Plan, axis: str, lanes: list[int]) -> list[tuple[str, int]]:
+    """Copies of a loop for where it has at most so many iterations, each made of the one before."""
     pieces: list[tuple[str, int]] = []
-    for n in (cost.ACCUMULATORS, cost.ACCUMULATORS // 2, 1):
+    for n in lanes:
         before = plan.kernel
-        plan.do("short", axis, n * width)
+        plan.do("short", axis, n)
         axis = plan.added(before)[0]
-        pieces.append((axis, n * width))
+        pieces.append((axis, n))
+    return pieces
+
+
+def _padded(plan: Plan, pieces: list[tuple[str, int]]) -> None:
+    """Each of some loops in vectors of accumulators, so many elements side by side, of the last of which the first lanes are there."""
     for piece, lanes in pieces:
         strips(plan, piece, lanes, pad=True)
 
