@@ -11,12 +11,12 @@
     statement ::= "for" NAME "in" expr ".." expr ["step" expr] [KIND] ":" block
                 | "let" NAME ":" DTYPE "=" expr                            immutable, to the end of its block
                 | "alloc" buffer                                           a local buffer, to the end of its block; its contents start undefined
-                | NAME "[" expr, … "]" "=" expr ["stream" expr]            store; past the caches where the condition holds
+                | NAME "[" expr, … "]" "=" expr ["stream" expr]            store; past the caches where the condition holds, and into memory that threads share on its way until a barrier has waited for it
                 | NAME "[" expr, … "]" COMBINER "=" expr                   accumulate: add= mul= max= min= and= or=
                 | "if" expr ":" block ["else" ":" block]
                 | "while" expr ["max" expr] ":" block
                 | "region" ":" block                                       run by every thread of one team
-                | "barrier"                                                the threads of the region wait for one another
+                | "barrier" ["later" INT]                                  the threads of the region wait for one another, and for what is on its way but in the last so many stretches between barriers
                 | "prefetch" NAME "[" expr, … "]" "ahead" expr ["cache" INT] ["write"]    a hint: what stands so many elements behind the position, in memory or beyond its end, is read (or stored into) soon; into the second cache
                 | "check" expr "code" INT                                  leave with this error code where the condition is false
 

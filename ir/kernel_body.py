@@ -133,8 +133,11 @@ class Region(Statement):
 
 
 class Barrier(Statement):
-    __match_args__: ClassVar = ()
+    __match_args__: ClassVar = ("later",)
     __slots__ = __match_args__
+
+    def __init__(self, later: int = 0) -> None:
+        self.later = later  # what was begun in the last so many stretches, of which this barrier ends one, may still be on its way
 
 
 class Check(Statement):

@@ -137,8 +137,11 @@ class Region(Statement):
 
 
 class Barrier(Statement):
-    __match_args__: ClassVar = ()
+    __match_args__: ClassVar = ("later",)
     __slots__ = __match_args__
+
+    def __init__(self, later: int = 0) -> None:
+        self.later = later  # what was begun in the last so many stretches, of which this barrier ends one, may still be on its way
 
 
 class Call(Statement):
@@ -215,7 +218,7 @@ class Matrix(Statement):
     All threads of the warp come by together; of the others' elements the distances say where they are.
     """
 
-    __match_args__: ClassVar = ("instruction", "tiles", "buffer", "address", "distances", "left", "right")
+    __match_args__: ClassVar = ("instruction", "tiles", "buffer", "address", "distances", "left", "right", "group")
     __slots__ = __match_args__
 
     def __init__(
@@ -225,16 +228,18 @@ class Matrix(Statement):
         buffer: str,
         address: Expr,
         distances: tuple[int, int, int, int],
-        left: tuple[str, Expr, int, int, int],
-        right: tuple[str, Expr, int, int, int],
+        left: tuple[str, Expr, int, int, int, int, int],
+        right: tuple[str, Expr, int, int, int, int, int],
+        group: bool = False,
     ) -> None:
         self.instruction = instruction  # of FRAGMENTS
         self.tiles = tiles  # of rows, of columns, along the reduction
         self.buffer = buffer
         self.address = address
         self.distances = distances  # to the next mi, h, ni, j
-        self.left = left  # buffer, address, and how far it is to the next row, to the next tile (mi), and along the reduction
+        self.left = left  # buffer, address, and how far it is to the next row, to the other row (h), to the next tile (mi), along the reduction, and along it by eight
         self.right = right  # the same of columns
+        self.group = group  # four warps multiply together: they have 64 rows one below the other, and the same columns
 
 
 class Tiles(Statement):

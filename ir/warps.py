@@ -27,6 +27,9 @@ from .walks import leaves, substitute
 
 ALIGNED = 8  # elements that are loaded at once
 HALF = 8  # rows between a thread's two of a tile
+CORE = 8  # elements from one row of a core of 8 × 8 to the next
+GROUP_TILES = (4, 8, 16, 32)  # of columns, that four warps multiply together
+GROUP = 4  # warps that multiply together what lies in cores
 
 
 class Operand(NamedTuple):
@@ -35,8 +38,10 @@ class Operand(NamedTuple):
     buffer: str
     address: Expr  # flat
     line: int  # from one row (of the other side: column) to the next
+    other: int  # to the other row (column) of a tile that the thread has
     tile: int  # from one tile to the next
     step: int  # along the reduction
+    jump: int  # along it by eight
 
 
 class Product(NamedTuple):
@@ -51,6 +56,7 @@ class Product(NamedTuple):
     ]  # between its results: to the next tile of rows, to the other row, to the next tile of columns, to the other column
     rows: Operand
     columns: Operand
+    group: bool  # four warps one behind the other have 64 rows one below the other, and the same columns, of operands in cores (`Fragment`)
 
 
 class NoProduct(Exception):
@@ -119,7 +125,7 @@ class _Access:
         if address.buffers or not {n.attr for n in leaves(address, "var")} <= known:
             raise NoProduct(f"where `{buffer.name}` is read or stored into is not said by the loops alone")
         axes = {x.axis for x in nest}
-        self.steps = dict.fromkeys(axes, 0)
+        along: dict[str, dict[pl.Monomial, int]] = {axis: {} for axis in axes}
         self.rest: list[int] = []  # coefficients of what is the same for all threads
         by_thread: dict[pl.Monomial, int] = {}
         for monomial, factor in pl.poly(address).items():
@@ -128,10 +134,18 @@ class _Access:
                 self.rest.append(factor)
             elif named == {team.axis}:
                 by_thread[monomial] = factor
-            elif len(monomial) == 1 and monomial[0].op == "var":
-                self.steps[monomial[0].attr] = factor
+            elif len(named) == 1 and not named.isdisjoint(axes):
+                along[next(iter(named))][monomial] = factor
             else:
                 raise NoProduct(f"how `{buffer.name}` is gone through is not seen")
+        self.steps: dict[str, int] = {}  # how far it is along each axis of the nest to the next position
+        self.jumps: dict[str, int] = {}  # and by eight of them
+        for x in nest:
+            where = [evaluate(pl.expr(along[x.axis]), {x.axis: n}) for n in range(x.stop.attr)] if along[x.axis] else [0] * x.stop.attr
+            self.steps[x.axis] = step = where[1] - where[0] if len(where) > 1 else 0
+            self.jumps[x.axis] = jump = where[ALIGNED] - where[0] if len(where) > ALIGNED else ALIGNED * step
+            if any(at != n % ALIGNED * step + n // ALIGNED * jump for n, at in enumerate(where)):
+                raise NoProduct(f"how `{buffer.name}` is gone through along `{x.axis}` is not seen")
         moved = pl.expr(by_thread)
         self.of_threads = [evaluate(moved, {team.axis: t}) for t in range(team.stop.attr)]
         self.address = substitute(address, dict.fromkeys(map(var, axes), ZERO))
@@ -143,10 +157,10 @@ class _Access:
         alike = all(at - self.of_threads[t - t % LANES] == place(t % LANES) * found for t, at in enumerate(self.of_threads))
         return found if alike and not rest else None
 
-    def whole(self, line: int, step: int, tile: int) -> bool:
+    def whole(self, line: int, step: int, *others: int) -> bool:
         """Whether eight neighbours lie on a multiple of their size, from each warp's first element on."""
         across = line if step == 1 else step
-        return (line == 1 or step == 1) and all(n % ALIGNED == 0 for n in (across, tile, *self.rest, *self.of_threads[::LANES]))
+        return (line == 1 or step == 1) and all(n % ALIGNED == 0 for n in (across, *others, *self.rest, *self.of_threads[::LANES]))
 
 
 def _product(instruction: Fragment, nest: Sequence[Loop], own: _Access, left: tuple[_Access, int], right: tuple[_Access, int]) -> Product:
@@ -162,12 +176,16 @@ def _product(instruction: Fragment, nest: Sequence[Loop], own: _Access, left: tu
     (along,) = roles["reduction"] if len(roles["reduction"]) == 1 else (None,)
     if along is None or along.stop.attr % instruction.depth:
         raise NoProduct(f"there is no one loop along the reduction, over a multiple of {instruction.depth}")
-    high, other = _pair(roles["rows"], rows, HALF * line, "rows")
+    high, other = _pair(roles["rows"], rows, None, "rows")
     wide, beneath = _pair(roles["columns"], columns, beside, "columns")
     steps = rows.steps[along.axis], columns.steps[along.axis]
+    jumps = rows.jumps[along.axis], columns.jumps[along.axis]
     apart = [0 if x is None else a.steps[x.axis] for x, a in ((high, rows), (wide, columns))]
-    for a, far, step, tile in ((rows, line, steps[0], apart[0]), (columns, beside, steps[1], apart[1])):
-        if not a.whole(far, step, tile):
+    half = rows.steps[other.axis]
+    if any(a.jumps[x.axis] != ALIGNED * a.steps[x.axis] for a in (rows, columns, own) for x in nest if x is not along):
+        raise NoProduct("rows and columns are not gone through evenly")
+    for a, far, step, others in ((rows, line, steps[0], (apart[0], half, jumps[0])), (columns, beside, steps[1], (apart[1], jumps[1]))):
+        if not a.whole(far, step, *others):
             raise NoProduct(f"eight neighbours of `{a.buffer}` do not lie side by side from a multiple of {2 * ALIGNED} bytes on")
     count = [1 if x is None else x.stop.attr for x in (high, wide)]
     distances = [0 if x is None else own.steps[x.axis] for x in (high, other, wide, beneath)]
@@ -177,14 +195,25 @@ def _product(instruction: Fragment, nest: Sequence[Loop], own: _Access, left: tu
         own.buffer,
         own.address,
         (distances[0], distances[1], distances[2], distances[3]),
-        Operand(rows.buffer, rows.address, line, apart[0], steps[0]),
-        Operand(columns.buffer, columns.address, beside, apart[1], steps[1]),
+        Operand(rows.buffer, rows.address, line, half, apart[0], steps[0], jumps[0]),
+        Operand(columns.buffer, columns.address, beside, beside, apart[1], steps[1], jumps[1]),
+        {line, steps[0]} == {1, CORE}
+        and {beside, steps[1]} == {1, CORE}
+        and _grouped(rows, 2 * half)
+        and _grouped(columns, 0)
+        and count[1] in GROUP_TILES,
     )
 
 
-def _pair(loops: Sequence[Loop], access: _Access, distance: int, what: str) -> tuple[Loop | None, Loop]:
-    """The loop over tiles, if there is one, and that over a thread's two rows or columns of a tile.  Raises NoProduct."""
-    pairs = [x for x in loops if x.stop.attr == 2 and access.steps[x.axis] == distance]
+def _grouped(access: _Access, apart: int) -> bool:
+    """Whether of four warps each is so far behind the one before."""
+    first = access.of_threads[::LANES]
+    return len(first) % GROUP == 0 and all(at - first[w - w % GROUP] == w % GROUP * apart for w, at in enumerate(first))
+
+
+def _pair(loops: Sequence[Loop], access: _Access, distance: int | None, what: str) -> tuple[Loop | None, Loop]:
+    """The loop over tiles, if there is one, and that over a thread's two rows or columns of a tile, which are so far apart, or the nearest.  Raises NoProduct."""
+    pairs = sorted((x for x in loops if x.stop.attr == 2 and distance in (None, access.steps[x.axis])), key=lambda x: access.steps[x.axis])
     others = [x for x in loops if x not in pairs[:1]]
     if not pairs or len(others) > 1:
         raise NoProduct(f"a thread does not have two {what} of each tile")

@@ -84,7 +84,7 @@ class _Renaming:
             )
         if isinstance(s, Check) and isinstance(t, Check):
             return s.code == t.code and self.exprs((s.condition,), (t.condition,))
-        return isinstance(s, Barrier) and isinstance(t, Barrier)
+        return isinstance(s, Barrier) and s == t
 
     def buffers(self, a: Buffer, b: Buffer) -> bool:
         same = (a.dtype, a.space, a.align) == (b.dtype, b.space, b.align) and self.names(a.name, b.name)

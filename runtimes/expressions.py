@@ -16,7 +16,7 @@ from ..ir.decompose import DECOMPOSITIONS, expand
 from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32, u32
 from ..ir.errors import CompilerBug
 from ..ir.expr import Expr
-from ..ir.instructions import FRAGMENTS, TILES
+from ..ir.instructions import FRAGMENTS, GROUPED, TILES
 from ..ir.program import Matrix, Multiply
 from ..ir.record import replace
 from ..ir.target import LINE
@@ -380,7 +380,10 @@ class Expressions(Forms):
         """The function of an instruction for warps, for its operands."""
         if s.instruction not in self._instructions:
             raise CompilerBug("render", f"the runtime has no instruction `{s.instruction}`")
-        return self.helpers.need(self._instructions[s.instruction]["spell"].removeprefix("@"), FRAGMENTS[s.instruction].operand)
+        fragment = FRAGMENTS[s.instruction]
+        if s.group:
+            return self.helpers.need(f"{self._instructions[GROUPED]['spell'].removeprefix('@')}_{s.tiles[1] * fragment.columns}", fragment.operand)
+        return self.helpers.need(self._instructions[s.instruction]["spell"].removeprefix("@"), fragment.operand)
 
     @staticmethod
     def _integers(bits: int, lanes: int) -> DType:

@@ -163,6 +163,10 @@ class Renderer:
     def fails(self, function: Function) -> bool:
         return function.name in self.failing
 
+    def asked(self, function: Function) -> int:
+        """Bytes of memory for the threads of a block to share that a launch asks for (of a GPU's)."""
+        return 0
+
     def resident(self, function: Function) -> int:
         """How many blocks of a GPU's function are to run side by side on a processor; 0 where that is left to the compiler."""
         return 0
@@ -176,7 +180,7 @@ class Renderer:
         grid = [self.expressions.text(e) for e in function.grid]
         threads = [self.expressions.text(e) for e in function.threads]
         given = {
-            "name": name, "params": params, "fails": self.fails(function), "sticky": sticky, "grid": grid, "threads": threads, "resident": self.resident(function),
+            "name": name, "params": params, "fails": self.fails(function), "sticky": sticky, "grid": grid, "threads": threads, "resident": self.resident(function), "asked": self.asked(function),
             "returns": not ends_by_leaving(function.body), "body": BODY,
         }  # fmt: skip
         macro = self._macro("Function")

@@ -196,6 +196,11 @@ CASES: dict[str, dict[str, list[Break]]] = {
             ("c[i.c, j.c] + 1.0:f32", "c[i.c - 1, j.c] + 1.0:f32"),
             ("c[i.c, j.c] + 1.0:f32", "c[0, j.c] + 1.0:f32"),
         ],
+        "arrivals": [
+            lambda _: read(RING.replace("y[i] = ring[r % 3, 1]", "y[i] = ring[(r + 2) % 3, 1]")),  # what has begun just now
+            lambda _: read(RING.replace("y[i] = ring[r % 3, 1]", "y[i] = ring[(r + 1) % 3, 1]")),  # what the barrier does not wait for
+            lambda _: read(RING.replace("later 1", "later 2")),
+        ],
         "accumulation": [
             ("        c[i.c, j.c] = c[i.c, j.c] + 1.0:f32", "        c[0, j.c] add= 1.0:f32"),
             ("for j in 0 .. N reduce", "for j in 0 .. N parallel"),
@@ -230,7 +235,7 @@ CASES: dict[str, dict[str, list[Break]]] = {
         "loops": [lambda x: function(x, p.For("q", ZERO, N, (), pragma="sideways")), ("step 4 parallel", "step 0 parallel"), ("step 4 parallel serial_if", "step 4 serial_if"), ("begin, end in 0", "begin, end in 1"), ("begin, end in 0 .. N parallel", "begin, end in 0 .. N"), lambda x: function(x, p.For("q", ZERO, N, (), pragma="thread.x"))],
         "regions": [lambda x: function(x, p.Barrier()), ("      y[j] = a[j]", "      barrier"), lambda x: function(x, p.Region((p.Region(()),)))],
         "tiles": [lambda x: function(x, p.Multiply("tile_bf16", 16, 16, "y", ZERO, N, ("a", ZERO, N, N), ("a", ZERO, N, N), N)), lambda x: function(x, p.Multiply("tile", 16, 16, "y", ZERO, N, ("a", ZERO, N, N), ("a", ZERO, N, N), N))],
-        "matrices": [lambda x, name=name: function(x, p.Matrix(name, (1, 1, 1), "y", ZERO, (0, 2, 0, 1), ("a", ZERO, 16, 0, 1), ("a", ZERO, 16, 0, 1))) for name in ("mma_bf16", "mma")],
+        "matrices": [lambda x, name=name: function(x, p.Matrix(name, (1, 1, 1), "y", ZERO, (0, 2, 0, 1), ("a", ZERO, 16, 128, 0, 1, 8), ("a", ZERO, 16, 16, 0, 1, 8))) for name in ("mma_bf16", "mma")],
         "calls": [("call f(a, y, N)", "call f(a, y)"), ("call f(a, y, N)", "call f(y, a, N)"), ("call f(a, y, N)", "call g(a, y, N)"), ("call f(a, y, N)", "call f(a, y, true)"), lambda x: function(x, p.Call("f", ("a", "y", N)))],
         "failures": [("fail 2", "fail 77"), ("i64 N) fails:", "i64 N):")],
         "functions": [("i64 N) fails", "i64 N) grid [N] fails"), lambda x: replace(x, workspace=size("Q"))],
@@ -238,6 +243,23 @@ CASES: dict[str, dict[str, list[Break]]] = {
     },
 }
 # fmt: on
+RING = """
+kernels m v1
+size M
+size N
+in a: f32[M, N]
+out y: f32[M]
+
+kernel one(a, y):
+  for i in 0 .. M block.x:
+    alloc ring: f32[3, 4] shared
+    for t in 0 .. 4 thread.x:
+      for r in 0 .. N:
+        ring[(r + 2) % 3, t] = a[i, r] stream true
+        if t == 0:
+          y[i] = ring[r % 3, 1]
+        barrier later 1
+"""
 TEXTS = {"graph": GRAPH, "kernels": MODULE, "program": PROGRAM}
 SHARED = ("sizes", "header-names", "ports", "facts")  # one implementation for all levels: broken above at the graph level
 
@@ -278,6 +300,11 @@ def test_what_must_be_accepted() -> None:
     verify(read(serial))
     tiled = MODULE.replace("for j.c in 0 .. N:", "for j.c in 0 .. min(4, N - i.c * 4):").replace("c[i.c, j.c]", "c[0, i.c * 4 + j.c]")
     verify(read(tiled))
+
+
+def test_what_a_barrier_has_waited_for_may_be_read() -> None:
+    verify(read(RING))
+    verify(read(RING.replace("y[i] = ring[r % 3, 1]", "y[i] = ring[(r + 1) % 3, 1]").replace(" later 1", "")))
 
 
 THREADS = """

@@ -133,15 +133,18 @@ def multiply(
 
 def matrix(
     tiles: tuple[int, int, int], depth: int, result: Any, address: int, distances: tuple[int, int, int, int],
-    left: Any, left_at: int, left_line: int, left_tile: int, left_step: int, right: Any, right_at: int, right_line: int, right_tile: int, right_step: int,
+    left: Any, left_at: int, left_line: int, left_other: int, left_tile: int, left_step: int, left_jump: int,
+    right: Any, right_at: int, right_line: int, right_other: int, right_tile: int, right_step: int, right_jump: int,
 ) -> None:  # fmt: skip
     """See `program.Matrix`."""
     for mi, h, ni, j in np.ndindex(tiles[0], 2, tiles[1], 2):
         at = address + sum(n * d for n, d in zip((mi, h, ni, j), distances, strict=True))
-        a, b = left_at + mi * left_tile + h * 8 * left_line, right_at + ni * right_tile + j * right_line
+        a, b = left_at + mi * left_tile + h * left_other, right_at + ni * right_tile + j * right_other
         found = result[at]
         for k in range(tiles[2] * depth):
-            found = found + np.float32(left[a + k * left_step]) * np.float32(right[b + k * right_step])
+            found = found + np.float32(left[a + k % 8 * left_step + k // 8 * left_jump]) * np.float32(
+                right[b + k % 8 * right_step + k // 8 * right_jump]
+            )
         result[at] = found
 
 
@@ -190,6 +193,7 @@ class _ProgramTranslator(Statements):
         self.globals.update(_SUPPORT)
         self.instructions = instructions
         self.vectors: set[str] = set()  # local arrays whose elements are vectors
+        self.shared: set[str] = set()  # those that the threads of a block share
         self.functions_by_name: dict[str, str] = {}
         self.parallel = 0  # how many parallel loops and regions are around
 
@@ -309,6 +313,8 @@ class _ProgramTranslator(Statements):
         self.line(f"{self.buffers[name]} = {made}")
 
     def array(self, s: p.Array) -> None:
+        if s.space == "shared":
+            self.shared.add(s.name)
         self.allocate(s.name, s.dtype, str(s.count))
 
     def scratch(self, s: p.Scratch) -> None:
@@ -320,6 +326,10 @@ class _ProgramTranslator(Statements):
         known: dict[Expr, str] = {}
         address = self.expression(s.address, known)
         value = self.expression(s.value, known)
+        if s.stream is not None and s.buffer in self.shared and self.in_team:
+            elements = f"enumerate({value})" if s.value.dtype.lanes > 1 else f"((0, {value}),)"
+            self.line(f"for k, x in {elements}: S.later({self.buffers[s.buffer]}, {address} + k, x)")
+            return
         if s.value.dtype.lanes > 1 and s.buffer not in self.vectors:
             count = "" if s.count is None else f", {self.expression(s.count, known)}"
             self.line(f"vstore({self.buffers[s.buffer]}, {address}, {value}{count})")
@@ -390,7 +400,7 @@ _STATEMENTS: dict[type, Any] = {
     p.Multiply: _ProgramTranslator.multiply,
     p.Matrix: _ProgramTranslator.matrix,
     p.Tiles: lambda t, s: t.line("pass"),
-    p.Barrier: lambda t, s: t.barrier(),
+    p.Barrier: lambda t, s: t.barrier(s.later),
 }  # fmt: skip
 
 __all__ = ["compiled", "run"]

@@ -13,7 +13,7 @@ from ..warps import NoProduct, product
 from .body import Body
 from .expressions import VECTOR_FORMS, mistyped, operands_of
 from .header import header_rules, size_names, undeclared
-from .races import accumulations, races
+from .races import accumulations, arrivals, races
 from .rule import Rule, repeated
 
 
@@ -226,6 +226,7 @@ _BODY: tuple[tuple[str, str, Callable[[Body], Iterable[str]]], ...] = (
     ("predicates", "first and last name an enclosing axis", _predicates),
     ("inputs", "nothing is stored to an input", _readonly),
     ("in-place", "what runs at the same time reads an updated buffer at the index it stores", races),
+    ("arrivals", "what is on its way into memory that threads share is read by nobody before a barrier has waited for it", arrivals),
     ("accumulation", "a parallel axis accumulates nothing into a place that does not depend on it", accumulations),
 )
 

@@ -15,7 +15,7 @@ from ...ir.conditions import conjuncts
 from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
 from ...ir.expr import CHOOSES, DIVIDES, FALSE, ONE, ZERO, Expr, call, load, make, total, var, where
-from ...ir.instructions import ACCUMULATES
+from ...ir.instructions import ACCUMULATES, GROUPED
 from ...ir.knowledge import Range
 from ...ir.primops import COMBINERS
 from ...ir.record import replace
@@ -204,7 +204,7 @@ class Flattener:
             case k.Region():
                 return self.region(s, scope)
             case k.Barrier():
-                return (p.Barrier(),)
+                return (p.Barrier(s.later),)
             case k.Prefetch():
                 place = scope.places[s.buffer]
                 return (p.Prefetch(place.name, place.address(tuple(map(scope.flat, s.index))) + scope.flat(s.ahead), s.cache, s.write),)
@@ -237,9 +237,18 @@ class Flattener:
 
     def matrix(self, s: k.Loop, scope: Scope) -> p.Stmt:
         found = product(s, [x for x in self._around if isinstance(x, k.Loop)], {name: place.buffer for name, place in scope.places.items()})
-        rows, columns = ((scope.places[x.buffer].name, scope.flat(x.address), x.line, x.tile, x.step) for x in (found.rows, found.columns))
+        rows, columns = (
+            (scope.places[x.buffer].name, scope.flat(x.address), x.line, x.other, x.tile, x.step, x.jump) for x in (found.rows, found.columns)
+        )
         return p.Matrix(
-            found.instruction.name, found.tiles, scope.places[found.result].name, scope.flat(found.address), found.distances, rows, columns
+            found.instruction.name,
+            found.tiles,
+            scope.places[found.result].name,
+            scope.flat(found.address),
+            found.distances,
+            rows,
+            columns,
+            found.group and GROUPED in self.target.instructions,
         )
 
     def while_(self, s: k.While, scope: Scope) -> p.Block:
