@@ -106,7 +106,7 @@ class Tile(NamedTuple):
 class Fragment(NamedTuple):
     """Products of 16-bit floats for a tile of results in f32, of which each thread of a warp has four: sums in any order, of 16 products and what they are added to.
 
-    Where operands lie in cores of 8 × 8 elements (8 rows of 8 neighbours, one behind the other), evenly apart along rows or columns and along the reduction, some machines multiply for four warps at once."""
+    Where operands lie as `swizzle.py` says, some machines multiply for four warps at once."""
 
     name: str
     operand: DType

@@ -9,7 +9,7 @@
                 | "var" NAME ":" DTYPE ["=" expr]                          mutable
                 | NAME "=" expr                                            assignment to a `var`
                 | "array" NAME ":" DTYPE "[" INT "]" ["register"] ["align" INT]  a local array of scalars or vectors, on the stack or in registers, contents undefined
-                | "shared" NAME ":" DTYPE "[" INT "]" ["align" INT]        GPU: one a block
+                | "shared" NAME ":" DTYPE "[" INT "]" ["align" INT] ["swizzle" INT]        GPU: one a block
                 | "scratch" NAME ":" DTYPE "[" expr "]" ["align" INT]      heap or workspace memory, freed where its block ends; 64 bytes aligned unless it says so
                 | NAME "[" expr "]" "=" expr ["stream" expr]               store, past the caches where the condition holds; a vector value fills consecutive elements from the flat address
                 | NAME "[" expr "," expr "]" "=" expr ["stream" expr]      store of the first so many lanes of a vector (none below 0)

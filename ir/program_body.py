@@ -37,15 +37,16 @@ class Assign(Statement):
 class Array(Statement):
     """A local array with a constant number of elements (scalars or vectors).  space: register | stack | shared."""
 
-    __match_args__: ClassVar = ("name", "dtype", "count", "space", "align")
+    __match_args__: ClassVar = ("name", "dtype", "count", "space", "align", "swizzle")
     __slots__ = __match_args__
 
-    def __init__(self, name: str, dtype: DType, count: int, space: str = "stack", align: int = 0) -> None:
+    def __init__(self, name: str, dtype: DType, count: int, space: str = "stack", align: int = 0, swizzle: int = 0) -> None:
         self.name = name
         self.dtype = dtype
         self.count = count
         self.space = space
         self.align = align
+        self.swizzle = swizzle  # elements of a row whose pieces change places (`swizzle.py`): where each lies is the runtime's business, addresses are as without
 
 
 class Scratch(Statement):
@@ -228,8 +229,8 @@ class Matrix(Statement):
         buffer: str,
         address: Expr,
         distances: tuple[int, int, int, int],
-        left: tuple[str, Expr, int, int, int, int, int],
-        right: tuple[str, Expr, int, int, int, int, int],
+        left: tuple[str, Expr, int, int, int],
+        right: tuple[str, Expr, int, int, int],
         group: bool = False,
     ) -> None:
         self.instruction = instruction  # of FRAGMENTS
@@ -237,7 +238,7 @@ class Matrix(Statement):
         self.buffer = buffer
         self.address = address
         self.distances = distances  # to the next mi, h, ni, j
-        self.left = left  # buffer, address, and how far it is to the next row, to the other row (h), to the next tile (mi), along the reduction, and along it by eight
+        self.left = left  # buffer, address, and how far it is to the next row, to the next tile (mi), and along the reduction
         self.right = right  # the same of columns
         self.group = group  # four warps multiply together: they have 64 rows one below the other, and the same columns
 

@@ -23,13 +23,13 @@ from .evaluate import evaluate
 from .expr import ONE, ZERO, Expr, var
 from .instructions import FRAGMENTS, LANES, Fragment
 from .kernel import Buffer, If, Let, Loop, Stmt, Store, perfect, statements
+from .swizzle import LINE, PIECE
 from .walks import leaves, substitute
 
 ALIGNED = 8  # elements that are loaded at once
 HALF = 8  # rows between a thread's two of a tile
-CORE = 8  # elements from one row of a core of 8 × 8 to the next
-GROUP_TILES = (4, 8, 16, 32)  # of columns, that four warps multiply together
-GROUP = 4  # warps that multiply together what lies in cores
+GROUP = 4  # warps that multiply together what lies as `swizzle.py` says
+GROUP_TILES = (8, 16, 32)  # of columns, that they do
 
 
 class Operand(NamedTuple):
@@ -38,10 +38,8 @@ class Operand(NamedTuple):
     buffer: str
     address: Expr  # flat
     line: int  # from one row (of the other side: column) to the next
-    other: int  # to the other row (column) of a tile that the thread has
     tile: int  # from one tile to the next
     step: int  # along the reduction
-    jump: int  # along it by eight
 
 
 class Product(NamedTuple):
@@ -56,7 +54,7 @@ class Product(NamedTuple):
     ]  # between its results: to the next tile of rows, to the other row, to the next tile of columns, to the other column
     rows: Operand
     columns: Operand
-    group: bool  # four warps one behind the other have 64 rows one below the other, and the same columns, of operands in cores (`Fragment`)
+    group: bool  # four warps one behind the other have 64 rows one below the other, and the same columns, of operands as `swizzle.py` lays them out
 
 
 class NoProduct(Exception):
@@ -121,11 +119,11 @@ class _Access:
     """The address of one access, taken apart: by the axes of the nest, by the thread, and the rest."""
 
     def __init__(self, buffer: Buffer, index: tuple[Expr, ...], nest: Sequence[Loop], team: Loop, known: set[str]) -> None:
-        self.buffer, address = buffer.name, buffer.address(index)
+        self.buffer, self.swizzle, address = buffer.name, buffer.swizzle, buffer.address(index)
         if address.buffers or not {n.attr for n in leaves(address, "var")} <= known:
             raise NoProduct(f"where `{buffer.name}` is read or stored into is not said by the loops alone")
         axes = {x.axis for x in nest}
-        along: dict[str, dict[pl.Monomial, int]] = {axis: {} for axis in axes}
+        self.steps = dict.fromkeys(axes, 0)
         self.rest: list[int] = []  # coefficients of what is the same for all threads
         by_thread: dict[pl.Monomial, int] = {}
         for monomial, factor in pl.poly(address).items():
@@ -134,18 +132,10 @@ class _Access:
                 self.rest.append(factor)
             elif named == {team.axis}:
                 by_thread[monomial] = factor
-            elif len(named) == 1 and not named.isdisjoint(axes):
-                along[next(iter(named))][monomial] = factor
+            elif len(monomial) == 1 and monomial[0].op == "var":
+                self.steps[monomial[0].attr] = factor
             else:
                 raise NoProduct(f"how `{buffer.name}` is gone through is not seen")
-        self.steps: dict[str, int] = {}  # how far it is along each axis of the nest to the next position
-        self.jumps: dict[str, int] = {}  # and by eight of them
-        for x in nest:
-            where = [evaluate(pl.expr(along[x.axis]), {x.axis: n}) for n in range(x.stop.attr)] if along[x.axis] else [0] * x.stop.attr
-            self.steps[x.axis] = step = where[1] - where[0] if len(where) > 1 else 0
-            self.jumps[x.axis] = jump = where[ALIGNED] - where[0] if len(where) > ALIGNED else ALIGNED * step
-            if any(at != n % ALIGNED * step + n // ALIGNED * jump for n, at in enumerate(where)):
-                raise NoProduct(f"how `{buffer.name}` is gone through along `{x.axis}` is not seen")
         moved = pl.expr(by_thread)
         self.of_threads = [evaluate(moved, {team.axis: t}) for t in range(team.stop.attr)]
         self.address = substitute(address, dict.fromkeys(map(var, axes), ZERO))
@@ -157,10 +147,20 @@ class _Access:
         alike = all(at - self.of_threads[t - t % LANES] == place(t % LANES) * found for t, at in enumerate(self.of_threads))
         return found if alike and not rest else None
 
-    def whole(self, line: int, step: int, *others: int) -> bool:
+    def whole(self, line: int, step: int, tile: int) -> bool:
         """Whether eight neighbours lie on a multiple of their size, from each warp's first element on."""
         across = line if step == 1 else step
-        return (line == 1 or step == 1) and all(n % ALIGNED == 0 for n in (across, *others, *self.rest, *self.of_threads[::LANES]))
+        return (line == 1 or step == 1) and all(n % ALIGNED == 0 for n in (across, tile, *self.rest, *self.of_threads[::LANES]))
+
+    def grouped(self, line: int, step: int, apart: int) -> bool:
+        """Whether it is swizzled by its own rows; and of four warps each is so far behind the one before, and the first begins where a line begins, the first of eight."""
+        whole, first = PIECE * self.swizzle, self.of_threads[::LANES]
+        if self.swizzle != max(line, step) or len(first) % GROUP or any(n % whole for n in self.rest):
+            return False
+        begin = [at % whole for at in first[::GROUP]]
+        return all(at - first[w - w % GROUP] == w % GROUP * apart for w, at in enumerate(first)) and (
+            not any(begin) if step == 1 else all(at < self.swizzle and at % LINE == 0 for at in begin)
+        )
 
 
 def _product(instruction: Fragment, nest: Sequence[Loop], own: _Access, left: tuple[_Access, int], right: tuple[_Access, int]) -> Product:
@@ -176,16 +176,12 @@ def _product(instruction: Fragment, nest: Sequence[Loop], own: _Access, left: tu
     (along,) = roles["reduction"] if len(roles["reduction"]) == 1 else (None,)
     if along is None or along.stop.attr % instruction.depth:
         raise NoProduct(f"there is no one loop along the reduction, over a multiple of {instruction.depth}")
-    high, other = _pair(roles["rows"], rows, None, "rows")
+    high, other = _pair(roles["rows"], rows, HALF * line, "rows")
     wide, beneath = _pair(roles["columns"], columns, beside, "columns")
     steps = rows.steps[along.axis], columns.steps[along.axis]
-    jumps = rows.jumps[along.axis], columns.jumps[along.axis]
     apart = [0 if x is None else a.steps[x.axis] for x, a in ((high, rows), (wide, columns))]
-    half = rows.steps[other.axis]
-    if any(a.jumps[x.axis] != ALIGNED * a.steps[x.axis] for a in (rows, columns, own) for x in nest if x is not along):
-        raise NoProduct("rows and columns are not gone through evenly")
-    for a, far, step, others in ((rows, line, steps[0], (apart[0], half, jumps[0])), (columns, beside, steps[1], (apart[1], jumps[1]))):
-        if not a.whole(far, step, *others):
+    for a, far, step, tile in ((rows, line, steps[0], apart[0]), (columns, beside, steps[1], apart[1])):
+        if not a.whole(far, step, tile):
             raise NoProduct(f"eight neighbours of `{a.buffer}` do not lie side by side from a multiple of {2 * ALIGNED} bytes on")
     count = [1 if x is None else x.stop.attr for x in (high, wide)]
     distances = [0 if x is None else own.steps[x.axis] for x in (high, other, wide, beneath)]
@@ -195,25 +191,19 @@ def _product(instruction: Fragment, nest: Sequence[Loop], own: _Access, left: tu
         own.buffer,
         own.address,
         (distances[0], distances[1], distances[2], distances[3]),
-        Operand(rows.buffer, rows.address, line, half, apart[0], steps[0], jumps[0]),
-        Operand(columns.buffer, columns.address, beside, beside, apart[1], steps[1], jumps[1]),
-        {line, steps[0]} == {1, CORE}
-        and {beside, steps[1]} == {1, CORE}
-        and _grouped(rows, 2 * half)
-        and _grouped(columns, 0)
-        and count[1] in GROUP_TILES,
+        Operand(rows.buffer, rows.address, line, apart[0], steps[0]),
+        Operand(columns.buffer, columns.address, beside, apart[1], steps[1]),
+        count[1] in GROUP_TILES
+        and rows.grouped(line, steps[0], 2 * HALF * line)
+        and columns.grouped(beside, steps[1], 0)
+        and (count[0] == 1 or apart[0] == GROUP * 2 * HALF * line)
+        and apart[1] == ALIGNED * beside,
     )
 
 
-def _grouped(access: _Access, apart: int) -> bool:
-    """Whether of four warps each is so far behind the one before."""
-    first = access.of_threads[::LANES]
-    return len(first) % GROUP == 0 and all(at - first[w - w % GROUP] == w % GROUP * apart for w, at in enumerate(first))
-
-
-def _pair(loops: Sequence[Loop], access: _Access, distance: int | None, what: str) -> tuple[Loop | None, Loop]:
-    """The loop over tiles, if there is one, and that over a thread's two rows or columns of a tile, which are so far apart, or the nearest.  Raises NoProduct."""
-    pairs = sorted((x for x in loops if x.stop.attr == 2 and distance in (None, access.steps[x.axis])), key=lambda x: access.steps[x.axis])
+def _pair(loops: Sequence[Loop], access: _Access, distance: int, what: str) -> tuple[Loop | None, Loop]:
+    """The loop over tiles, if there is one, and that over a thread's two rows or columns of a tile.  Raises NoProduct."""
+    pairs = [x for x in loops if x.stop.attr == 2 and access.steps[x.axis] == distance]
     others = [x for x in loops if x not in pairs[:1]]
     if not pairs or len(others) > 1:
         raise NoProduct(f"a thread does not have two {what} of each tile")

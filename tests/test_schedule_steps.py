@@ -35,7 +35,6 @@ CELLS = (
     "reorder i.1.0 k.0 i.1.1 k.1\nreorder i.1.b.0 j.0 i.1.b.1 j.1\nreorder i.1.c.0 l.0 i.1.c.1 l.1\ndivide t 1 4 2\ndivide t 0 2 2\n"
     "collapse i.0 i.0.n\nbind i.0_i.0.n block.x\ncooperate i.0_i.0.n 8"
 )
-CORES = "split i 16 tail=pad\nsplit i.1 8\nsplit p 8 tail=pad\nfactors p.1\nreorder i.0 j i.1.0 i.1.1\nexpand acc j i.1.0 i.1.1\nfission j i.1.0 i.1.1\nreorder p.0 j.b i.1.0.b i.1.1.b p.1\nstage A i.1.0.b i.1.1.b p.1 at=p.0 space=stack\ncores A.packed 2"
 GOOD = {
     "cooperate": ("softmax", "bind i block.x\ncooperate i 8"),
     "cooperate beside other threads": ("column_sum", "split j 4\nbind j.1 thread.x\nbind j.0 block.x\ncooperate j.1 4"),
@@ -57,8 +56,6 @@ GOOD = {
     "ring of two places": ("gemm", f"{GPU_TILE}\nring p.0 A.packed B.packed slots=2"),
     "ring, copies behind the products": ("gemm", f"{GPU_TILE}\nring p.0 A.packed B.packed slots=4 behind=1"),
     "ring, whole pieces first": ("gemm", f"{GPU_TILE}\nring p.0 A.packed B.packed\npeel p.0 fixed=1 over=i.0_j.0.t"),
-    "cores": ("gemm", CORES),
-    "cores turned": ("gemm", CORES.replace("i.1.0.b i.1.1.b p.1 at", "p.1 i.1.0.b i.1.1.b at").replace("packed 2", "packed 0")),
     "fetch, all before any is stored": ("gemm", f"{GPU_TILE}\nfetch p.0 A.packed B.packed ahead=0"),
     "factors": ("gemm", "split p 4 tail=pad\nfactors p.1"),
     "stage with room between": ("gemm", "stage B j p space=shared spare=3"),
@@ -301,10 +298,6 @@ REFUSED = {
     "ring of a part of what is copied": ("gemm", f"{GPU_TILE}\nring p.0 A.packed", "not all that stands before the first barrier"),
     "ring of more than threads share": ("gemm", f"{GPU_TILE}\nring p.0 A.packed B.packed slots=1000", "more than a block's threads share"),
     "peel for all of what is not around": ("row_sum", "split p 4 tail=pad\npeel p.0 over=p.1", "not all of p.1 are around"),
-    "cores of no local array": ("gemm", "cores A 1", "no local array `A`"),
-    "cores of less than eight": ("gemm", CORES.replace("split p 8", "split p 4"), "is not made of whole cores"),
-    "cores of what lies across their borders": ("gemm", CORES.replace("split i.1 8", "split i.1 4"), "is not made of whole cores"),
-    "cores across an axis in the middle": ("onto", "portion 4 t\ncores t 2", "no local array `t` of constant extents"),
     "fetch where nobody waits": ("gemm", "fetch p B", "`p` is no serial loop"),
     "fetch what the loop does not fill": ("gemm", f"{GPU_TILE}\nfetch p.0 B", "is the one that fills `B`"),
     "once of what asks nothing": ("gemm", "split i 2 tail=pad\nsplit j 4 tail=pad\nreorder i.0 j.0 i.1 j.1\nonce i.1 j.1", "does not hold one `if`"),

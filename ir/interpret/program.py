@@ -133,18 +133,15 @@ def multiply(
 
 def matrix(
     tiles: tuple[int, int, int], depth: int, result: Any, address: int, distances: tuple[int, int, int, int],
-    left: Any, left_at: int, left_line: int, left_other: int, left_tile: int, left_step: int, left_jump: int,
-    right: Any, right_at: int, right_line: int, right_other: int, right_tile: int, right_step: int, right_jump: int,
+    left: Any, left_at: int, left_line: int, left_tile: int, left_step: int, right: Any, right_at: int, right_line: int, right_tile: int, right_step: int,
 ) -> None:  # fmt: skip
     """See `program.Matrix`."""
     for mi, h, ni, j in np.ndindex(tiles[0], 2, tiles[1], 2):
         at = address + sum(n * d for n, d in zip((mi, h, ni, j), distances, strict=True))
-        a, b = left_at + mi * left_tile + h * left_other, right_at + ni * right_tile + j * right_other
+        a, b = left_at + mi * left_tile + h * 8 * left_line, right_at + ni * right_tile + j * right_line
         found = result[at]
         for k in range(tiles[2] * depth):
-            found = found + np.float32(left[a + k % 8 * left_step + k // 8 * left_jump]) * np.float32(
-                right[b + k % 8 * right_step + k // 8 * right_jump]
-            )
+            found = found + np.float32(left[a + k * left_step]) * np.float32(right[b + k * right_step])
         result[at] = found
 
 

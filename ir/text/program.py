@@ -85,7 +85,8 @@ def _show_statement(s: Stmt) -> str:
             keyword = "shared" if s.space == "shared" else "array"
             space = "" if s.space in ("shared", "stack") else f" {s.space}"
             align = f" align {s.align}" if s.align else ""
-            return f"{keyword} {word(s.name)}: {s.dtype.name}[{s.count}]{space}{align}"
+            swizzle = f" swizzle {s.swizzle}" if s.swizzle else ""
+            return f"{keyword} {word(s.name)}: {s.dtype.name}[{s.count}]{space}{align}{swizzle}"
         case Scratch():
             align = "" if s.align == 64 else f" align {s.align}"
             return f"scratch {word(s.name)}: {s.dtype.name}[{show_expr(s.count)}]{align}"
@@ -284,7 +285,8 @@ def _read_array(line: Line, scope: Scope, keyword: str) -> Array:
     line.expect("]")
     space = "shared" if keyword == "shared" else "register" if line.accept("register") else "stack"
     scope.buffers[name] = d
-    return Array(name, d, count, space, line.integer() if line.accept("align") else 0)
+    align = line.integer() if line.accept("align") else 0
+    return Array(name, d, count, space, align, line.integer() if line.accept("swizzle") else 0)
 
 
 def _read_assignment(line: Line, scope: Scope) -> Assign | StoreTo:
@@ -369,8 +371,8 @@ def _read_matrix(line: Line, scope: Scope) -> Matrix:
         return name, address, far
 
     buffer, address, (mi, h, ni, j) = lines("into", 4)
-    (a, left, far), (b, right, wide) = lines("from", 5), lines("and", 5)
-    operands = ((a, left, far[0], far[1], far[2], far[3], far[4]), (b, right, wide[0], wide[1], wide[2], wide[3], wide[4]))
+    (a, left, far), (b, right, wide) = lines("from", 3), lines("and", 3)
+    operands = ((a, left, far[0], far[1], far[2]), (b, right, wide[0], wide[1], wide[2]))
     return Matrix(instruction, tiles, buffer, address, (mi, h, ni, j), *operands, line.accept("group"))
 
 

@@ -237,9 +237,7 @@ class Flattener:
 
     def matrix(self, s: k.Loop, scope: Scope) -> p.Stmt:
         found = product(s, [x for x in self._around if isinstance(x, k.Loop)], {name: place.buffer for name, place in scope.places.items()})
-        rows, columns = (
-            (scope.places[x.buffer].name, scope.flat(x.address), x.line, x.other, x.tile, x.step, x.jump) for x in (found.rows, found.columns)
-        )
+        rows, columns = ((scope.places[x.buffer].name, scope.flat(x.address), x.line, x.tile, x.step) for x in (found.rows, found.columns))
         return p.Matrix(
             found.instruction.name,
             found.tiles,
@@ -271,7 +269,7 @@ class Flattener:
         return (*team, p.Region(body))
 
     def alloc(self, b: k.Buffer, scope: Scope) -> p.Block:
-        b = k.Buffer(b.name, b.dtype, tuple(map(scope.flat, b.shape)), b.space, tuple(map(scope.flat, b.strides)), b.align)
+        b = k.Buffer(b.name, b.dtype, tuple(map(scope.flat, b.shape)), b.space, tuple(map(scope.flat, b.strides)), b.align, b.swizzle)
         name = self.names.fresh(b.name)
         if not b.shape and b.space != "shared":
             scope.places[b.name] = Place(b, name, scalar=True)
@@ -304,7 +302,7 @@ class Flattener:
             if not count.is_const:
                 raise Unsupported("symbolic local buffer", f"the buffer {b.name} needs a constant size on a GPU, not {count!r}")
             space = "stack" if b.space == "private" else b.space
-            return p.Array(name, b.dtype, max(1, count.attr), space, b.align)
+            return p.Array(name, b.dtype, max(1, count.attr), space, b.align, b.swizzle)
         if small:
             return p.Array(name, b.dtype, max(1, count.attr), "register" if b.space == "register" else "stack", b.align)
         return p.Scratch(name, b.dtype, count, b.align or 64)

@@ -109,7 +109,7 @@ def _tiles(plan: Plan) -> Parts:
     for shape, larger in zip(shapes, (*shapes[1:], None), strict=True):
         little = None
         if larger is not None:  # whose tiles would leave processors without work, or be half empty
-            little = product(list(extents.values())).lt(plan.target.cores * larger.rows * larger.columns)
+            little = product(list(extents.values())).lt(plan.target.cores * larger.each * larger.rows * larger.columns)
             for axis, side in ((found.rows[-1], larger.rows), (found.column, larger.columns)):
                 little = call("bit_or", little, extents[axis].lt(side // 2 + 1))
         parts.append((little, lambda part, shape=shape: _tile(part, found, shape, by_warps)))
@@ -124,7 +124,7 @@ def _tile(plan: Plan, found: roles.Contraction, shape: gpu_tiles.Shape, by_warps
             gpu_matrix.tile(part, found, shape)
             plan.take(part)
             return
-    gpu_tiles.tile(plan, found, gpu_tiles.SHAPES[min(shape.rows, shape.columns) > gpu_tiles.SHAPES[0].rows])
+    gpu_tiles.tile(plan, found, next(s for s in reversed(gpu_tiles.SHAPES) if s.rows <= shape.rows and s.columns <= shape.columns))
 
 
 def _turned(plan: Plan) -> Parts:

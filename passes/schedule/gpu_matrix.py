@@ -60,7 +60,7 @@ def tile(plan: Plan, found: roles.Contraction, shape: gpu_tiles.Shape) -> None:
     plan.do("reorder", *blocks, *threads, *piece)
     operands = [(b, list(axes), along[b]) for group, axes in ((found.row_operands, cut[0]), (found.column_operands, cut[1])) for b in group]
     pieces, inside, copies = gpu_tiles.through_shared(
-        plan, found.accumulator.name, depth, threads, piece, operands, shape.depth, by_warps=True, cores=True
+        plan, found.accumulator.name, depth, threads, piece, operands, shape.depth, by_warps=True, swizzled=True
     )
     block = plan.collapsed([*outer, *blocks])
     plan.do("bind", block, "block.x")

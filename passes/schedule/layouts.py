@@ -11,8 +11,8 @@ from ...ir.places import path_of
 from ...ir.record import replace
 from ...ir.renaming import at_places
 from ...ir.simplify import simplify
+from ...ir.swizzle import ALIGN, LINE, fits
 from ...ir.walks import substitute
-from ...ir.warps import CORE
 from .affine import constant_extent, inside, stride
 from .tree import Facts, StepError, all_loops, fresh, loads_in, local_buffers, names_taken, nest, reads, rename, replace_at, replace_loop, touched
 
@@ -64,47 +64,24 @@ def gaps(kernel: Kernel, facts: Facts, buffer: str, spare: int) -> Kernel:
     return kernel.with_body(map_block(kernel.body, lambda s: (Alloc(new),) if s is alloc else None))
 
 
-def cores(kernel: Kernel, facts: Facts, buffer: str, place: int) -> Kernel:
-    """Lay a local array out in cores of 8 × 8 elements, 128 bytes of 16-bit ones, one axis of which is the `place`th of the array.
+def swizzle(kernel: Kernel, facts: Facts, buffer: str, axes: int) -> Kernel:
+    """Let the pieces of an array's rows change places (`ir/swizzle.py`), so that threads read rows and columns of it without waiting for one another.
 
-        alloc a: f16[2, 8, 32]    →    alloc a: f16[2, 8, 4, 8] strides [64, 8, 136, 1]       (cores a 2)
-        … a[x, y, z] …                 … a[x, y, z // 8, z % 8] …
+        alloc a: f16[2, 8, 64]    →    alloc a: f16[2, 8, 64] align 1024 swizzle 64             (swizzle a 1)
 
-    Of the elements of a core the last axis has neighbours.  Cores that lie beside one another along it are eight elements further apart than they need to be, so that what threads store side by side lies in different
-    banks of memory.  The axis is a multiple of 8 long, and so is what the others have together, of which none lies across the border of a core; the array has no gaps.
+    A row is what the last `axes` of the array have together: a power of two, of elements of 16 bits that the threads of a block share.  Rows are a multiple of eight, those shorter than a line of 64 of as many lines; the array has no gaps.
     """
     path = path_of(kernel, buffer)
     alloc = path[-1] if path else None
     old = alloc.buffer if isinstance(alloc, Alloc) else None
-    if old is None or place not in (0, len(old.shape) - 1) or len(old.shape) < 2 or old.strides or not all(e.is_const for e in old.shape):
-        raise StepError(f"cores: no local array `{buffer}` of constant extents whose first or last axis is {place}")
-    last = place > 0
-    extents = [e.attr for k, e in enumerate(old.shape) if k != place]
-    count, depth = prod(extents), old.shape[place].attr
-    apart = CORE * CORE if last else CORE * (CORE + 1)  # along the other axes
-    far = count // CORE * apart + (CORE if last else 0)  # along this one
-    steps: list[int] = []
-    for k in range(len(extents)):
-        step = prod(extents[k + 1 :])
-        steps.append(step // CORE * apart if step >= CORE else step * (CORE if last else 1))
-    if (
-        depth % CORE
-        or count % CORE
-        or any(step < CORE < step * extent for step, extent in ((prod(extents[k + 1 :]), n) for k, n in enumerate(extents)))
-    ):
-        raise StepError(f"cores: `{buffer}` is not made of whole cores")
-    here, there = (const(depth // CORE), const(CORE)), (far, 1 if last else CORE)
-    shape = (*old.shape[:place], *here, *old.shape[place + 1 :])
-    strides = (*map(const, (*steps, *there) if last else (*there, *steps)),)
-    new = replace(old, shape=shape, strides=strides, align=2 * CORE * CORE)
-    known = inside(all_loops(kernel), facts.known)
-
-    def digits(index: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        found = (simplify(floordiv(index[place], const(CORE)), known), simplify(mod(index[place], const(CORE)), known))
-        return (*index[:place], *found, *index[place + 1 :])
-
-    body = at_places(kernel.body, {buffer}, lambda _, index: digits(index))
-    return kernel.with_body(map_block(body, lambda s: (Alloc(new),) if s is alloc else None))
+    if old is None or old.space != "shared" or old.strides or not 0 < axes <= len(old.shape) or not all(e.is_const for e in old.shape):
+        raise StepError(f"swizzle: `{buffer}` is no array of constant extents, without gaps, that threads share")
+    extents = [e.attr for e in old.shape]
+    row = prod(extents[-axes:])
+    if row & (row - 1) or not fits(old.dtype, prod(extents), max(row, LINE)):
+        raise StepError(f"swizzle: `{buffer}` is not made of whole groups of eight rows of {row} elements of 16 bits")
+    new = replace(old, align=ALIGN, swizzle=max(row, LINE))
+    return kernel.with_body(map_block(kernel.body, lambda s: (Alloc(new),) if s is alloc else None))
 
 
 def partials(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:

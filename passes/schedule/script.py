@@ -64,7 +64,7 @@ STEPS: Final[dict[str, Step]] = {
     "divide": Step("layouts.divide", "nii+"),
     "onto": Step("layouts.onto", "n"),
     "gaps": Step("layouts.gaps", "ni"),
-    "cores": Step("layouts.cores", "ni"),
+    "swizzle": Step("layouts.swizzle", "ni"),
     "partials": Step("layouts.partials", "n+"),
     "portion": Step("portions.portion", "in+"),
     "whole": Step("cooperation.whole", "n"),

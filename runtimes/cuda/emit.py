@@ -89,7 +89,8 @@ def shared_memory(f: Function) -> Shared:
     end = 0
     for s in statements(f.body):
         if isinstance(s, Array) and s.space == "shared":
-            places[s.name] = -(-end // _APART) * _APART
+            apart = max(s.align, _APART)
+            places[s.name] = -(-end // apart) * apart
             end = places[s.name] + s.count * s.dtype.bytes
     return Shared(end, places) if end > _DECLARED else Shared(0, {})
 
@@ -200,7 +201,8 @@ class CudaRenderer(Renderer):
         assert found is not None
         source, there = found
         e = self.expressions
-        to, source = f"&{e.buffer(s.buffer).text}[{e.text(s.address)}]", f"&{e.buffer(source.attr).text}[{e.text(source.args[0])}]"
+        held = e.buffer(s.buffer)
+        to, source = f"&{held.text}[{e.place(held, s.address).text}]", f"&{e.buffer(source.attr).text}[{e.text(source.args[0])}]"
         return {"call": f"{e.helpers.need('copy_later', s.value.dtype)}({to}, {source}, {e.text(there)})"}, {}, None
 
     def _barrier(self, s: Barrier, frame: Any) -> tuple[Any, ...]:

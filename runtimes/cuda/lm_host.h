@@ -302,7 +302,7 @@ template <class F> static LM_QUIET void lm_launch(dim3 grid, dim3 block, const F
 #define LM_LAUNCH(kernel, grid, block, stream, ...) ((void)(stream), lm_launch(grid, block, [&] { kernel(__VA_ARGS__); }))
 
 #define LM_LAUNCH_SHARED(kernel, grid, block, bytes, stream, ...) LM_LAUNCH(kernel, grid, block, stream, __VA_ARGS__)
-#define LM_SHARED(bytes) __shared__ __align__(128) unsigned char lm_shared[bytes]
+#define LM_SHARED(bytes) __shared__ __align__(1024) unsigned char lm_shared[bytes]
 
 /* A launch for who loads the kernels without the entry: `thread` is called once for each thread, with its indices set. */
 extern "C" __attribute__((weak)) void lm_host_launch(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, void (*thread)(void)) {
