@@ -12,8 +12,9 @@ whose extent is limited by 2^31 only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
-from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, maximum, product, var
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, const, maximum, mod, product, var
 from ...ir.kernel import Let, Loop, statements
 from ...ir.record import replace
 from ...ir.simplify import simplify
@@ -105,15 +106,30 @@ def _tiles(plan: Plan) -> Parts:
     shapes: Sequence[gpu_tiles.Shape] = (
         gpu_matrix.shapes(plan) if by_warps else gpu_tiles.SHAPES if found.accumulator.dtype.bytes <= 4 else gpu_tiles.SHAPES[:1]
     )
-    parts: list[tuple[Expr | None, Callable[[Plan], None]]] = []
-    for shape, larger in zip(shapes, (*shapes[1:], None), strict=True):
-        little = None
-        if larger is not None:  # whose tiles would leave processors without work, or be half empty
-            little = product(list(extents.values())).lt(plan.target.cores * larger.each * larger.rows * larger.columns)
-            for axis, side in ((found.rows[-1], larger.rows), (found.column, larger.columns)):
-                little = call("bit_or", little, extents[axis].lt(side // 2 + 1))
-        parts.append((little, lambda part, shape=shape: _tile(part, found, shape, by_warps)))
-    return [*((both(few, c), schedule) for c, schedule in _cooperating(plan, found.column_operands)), *parts]
+
+    def of_shapes(shapes: Sequence[gpu_tiles.Shape], where: Expr | None) -> Parts:
+        parts: list[tuple[Expr | None, Callable[[Plan], None]]] = []
+        for shape, larger in zip(shapes, (*shapes[1:], None), strict=True):
+            little = None
+            if larger is not None:  # whose tiles would leave processors without work, or be half empty
+                little = product(list(extents.values())).lt(plan.target.cores * larger.each * larger.rows * larger.columns)
+                for axis, side in ((found.rows[-1], larger.rows), (found.column, larger.columns)):
+                    little = call("bit_or", little, extents[axis].lt(side // 2 + 1))
+            parts.append((both(where, little), lambda part, shape=shape: _tile(part, found, shape, by_warps)))
+        return parts
+
+    uneven = _uneven(plan, found) if by_warps and plan.target.copies_ahead else None
+    few_rows = [(both(few, c), schedule) for c, schedule in _cooperating(plan, found.column_operands)]
+    return [*few_rows, *(of_shapes(gpu_matrix.UNEVEN, uneven) if uneven is not None else ()), *of_shapes(shapes, None)]
+
+
+def _uneven(plan: Plan, found: roles.Contraction) -> Expr | None:
+    """Whether rows of operands begin at no multiple of what is copied at once; None where none do."""
+    steps = dict.fromkeys(e for b in (*found.row_operands, *found.column_operands) for e in plan.facts.buffers[b].steps if e is not ONE)
+    asked = [
+        ZERO.lt(mod(e, const(gpu_tiles.AT_ONCE))) for e in steps if e.op != "mul" or steps.keys().isdisjoint(e.args)
+    ]  # others are multiples of these
+    return reduce(lambda a, b: call("bit_or", a, b), asked) if asked else None
 
 
 def _tile(plan: Plan, found: roles.Contraction, shape: gpu_tiles.Shape, by_warps: bool) -> None:

@@ -23,6 +23,8 @@ from .plan import Plan
 SHAPES = (gpu_tiles.Shape(64, 64, (2, 2), 32, 4), gpu_tiles.Shape(128, 128, (2, 2), 32, 3), gpu_tiles.Shape(128, 256, (2, 4), 32, 3))
 # where four warps multiply together what 64 rows have
 OF_GROUPS = (gpu_tiles.Shape(64, 64, (4, 1), 64, 4), gpu_tiles.Shape(128, 128, (8, 1), 64, 3), gpu_tiles.Shape(128, 256, (8, 1), 64, 4))
+# where rows of memory begin anywhere: copies on their way would be of one element each, so pieces come through registers (H100, 1000×999×1001: 0.086 ms, 0.157 so)
+UNEVEN = (gpu_tiles.Shape(64, 64, (2, 2), 32, 0), gpu_tiles.Shape(128, 128, (2, 4), 32, 0))
 
 
 def shapes(plan: Plan) -> tuple[gpu_tiles.Shape, ...]:
@@ -66,9 +68,14 @@ def tile(plan: Plan, found: roles.Contraction, shape: gpu_tiles.Shape) -> None:
     plan.do("bind", block, "block.x")
     count = shape.parts[0] * shape.parts[1]
     plan.do("cooperate", block, 32 * count, most=plan.target.shared_bytes)
-    gpu_tiles.arrive_ahead(plan, pieces, copies, shape.slots, behind=int(GROUPED in plan.target.instructions))
-    plan.do("matrix", inside)
-    gpu_tiles.whole_pieces(plan, pieces)
+    if shape.slots and plan.target.copies_ahead:
+        gpu_tiles.arrive_ahead(plan, pieces, copies, shape.slots, behind=int(GROUPED in plan.target.instructions))
+        plan.do("matrix", inside)
+        gpu_tiles.whole_pieces(plan, pieces)
+    else:
+        plan.do("fetch", pieces, *copies)
+        gpu_tiles.ask_at_once(plan, pieces)
+        plan.do("matrix", inside)
     gpu_tiles.unrolled(plan)
     plan.note(
         f"reuse along `{row}` and `{column}`: tiles of {shape.rows}×{shape.columns} by {count} warps on tensor cores, operands through shared memory"
