@@ -393,6 +393,7 @@ REFUSED = {
     "even of tiles": ("transpose", "line_tiles j 16 Y\neven j.0 j.1", "changes inside"),
     "stream what is read": ("gemm", "stream_store C", "reads `C` again"),
     "stream what is not stored": ("gemm", "stream_store A", "does not store `A`"),
+    "stream one element": ("total_sum", "stream_store y least=4", "in no loop"),
     "stream what is local": ("gemm", "stream_store acc", "is local"),
     "stream what is always small": ("softmax_short", "stream_store Y least=100000", "never has"),
     "prefetch near what is not read": ("softmax", "split j 4 tail=cut\nvectorize j.1\nprefetch Y j.0 j.0 near=64", "reads no consecutive elements"),
