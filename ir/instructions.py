@@ -104,7 +104,9 @@ class Tile(NamedTuple):
 
 
 class Fragment(NamedTuple):
-    """Products of 16-bit floats for a tile of results in f32, of which each thread of a warp has four: sums in any order, of 16 products and what they are added to."""
+    """Products of 16-bit floats for a tile of results in f32, of which each thread of a warp has four: sums in any order, of 16 products and what they are added to.
+
+    Where operands lie as `swizzle.py` says, some machines multiply for four warps at once."""
 
     name: str
     operand: DType
@@ -255,4 +257,5 @@ TILES: dict[str, Tile] = {
     )
 }
 LANES = 32  # threads of a warp
+GROUPED = "mma_group"  # whether four warps multiply together
 FRAGMENTS: dict[str, Fragment] = {f.name: f for f in (Fragment("mma_bf16", bf16), Fragment("mma_f16", f16))}

@@ -3,7 +3,7 @@
     module    ::= "kernels" NAME "v1" NEWLINE header* temp* kernel*
     header    as at the graph level
     temp      ::= "temp" buffer                                            lives between kernels
-    buffer    ::= NAME ":" DTYPE shape [SPACE] ["strides" shape] ["align" INT]
+    buffer    ::= NAME ":" DTYPE shape [SPACE] ["strides" shape] ["align" INT] ["swizzle" INT]
     kernel    ::= "kernel" NAME "(" NAME, … ")" ":" NEWLINE step* note* block  the buffers it touches, ports first, then temps
     step      ::= "schedule" STRING                                        the steps that made it, replayable
     note      ::= "note" STRING                                            what `--why` prints
@@ -11,12 +11,12 @@
     statement ::= "for" NAME "in" expr ".." expr ["step" expr] [KIND] ":" block
                 | "let" NAME ":" DTYPE "=" expr                            immutable, to the end of its block
                 | "alloc" buffer                                           a local buffer, to the end of its block; its contents start undefined
-                | NAME "[" expr, … "]" "=" expr ["stream" expr]            store; past the caches where the condition holds
+                | NAME "[" expr, … "]" "=" expr ["stream" expr]            store; past the caches where the condition holds, and into memory that threads share on its way until a barrier has waited for it
                 | NAME "[" expr, … "]" COMBINER "=" expr                   accumulate: add= mul= max= min= and= or=
                 | "if" expr ":" block ["else" ":" block]
                 | "while" expr ["max" expr] ":" block
                 | "region" ":" block                                       run by every thread of one team
-                | "barrier"                                                the threads of the region wait for one another
+                | "barrier" ["later" INT]                                  the threads of the region wait for one another, and for what is on its way but in the last so many stretches between barriers
                 | "prefetch" NAME "[" expr, … "]" "ahead" expr ["cache" INT] ["write"]    a hint: what stands so many elements behind the position, in memory or beyond its end, is read (or stored into) soon; into the second cache
                 | "check" expr "code" INT                                  leave with this error code where the condition is false
 
@@ -26,7 +26,8 @@ block.x/y/z and thread.x/y/z (GPU).
 SPACE: register (constant extents; expected to live in registers) · private (one a thread) · shared (one a team: allocated before its region) · stack (small, constant).
 A rank-0 register buffer is a mutable scalar; loads and stores of it have no index: `acc[] add= A[i, p] * B[p, j]`.
 
-Indices are logical; the position in memory is Σ index·stride with the buffer's strides (row-major where none are given).
+Indices are logical; the position in memory is Σ index·stride with the buffer's strides (row-major where none are given), at which a swizzled array has the element
+elsewhere (`swizzle.py`).
 Names of axes: a split of `i` makes `i.0` and `i.1`; names are unique within a kernel.  `first(axis)` and `last(axis)` may stand in conditions.
 
 Complex numbers: up to `passes/split_complex.py` buffers and expressions may be c64; after it ports of c64 are `pairs` (see ir/graph.py) and nothing else is.

@@ -18,16 +18,19 @@ if TYPE_CHECKING:
 class Buffer(Structure):
     """Memory with a logical shape.  Ports and temps are `global`; the others come from `alloc`."""
 
-    __match_args__: ClassVar = ("name", "dtype", "shape", "space", "strides", "align")
+    __match_args__: ClassVar = ("name", "dtype", "shape", "space", "strides", "align", "swizzle")
     __slots__ = (*__match_args__, "_steps")
 
-    def __init__(self, name: str, dtype: DType, shape: Shape, space: str = "global", strides: tuple[Expr, ...] = (), align: int = 0) -> None:
+    def __init__(
+        self, name: str, dtype: DType, shape: Shape, space: str = "global", strides: tuple[Expr, ...] = (), align: int = 0, swizzle: int = 0
+    ) -> None:
         self.name = name
         self.dtype = dtype
         self.shape = shape
         self.space = space
         self.strides = strides  # in elements; () is row-major
         self.align = align  # bytes; 0 = element alignment
+        self.swizzle = swizzle  # elements of a row whose pieces change places (`swizzle.py`); 0 where each element lies at its address
         self._steps: tuple[Expr, ...] | None = None
 
     @property
@@ -132,8 +135,11 @@ class Region(Statement):
 
 
 class Barrier(Statement):
-    __match_args__: ClassVar = ()
+    __match_args__: ClassVar = ("later",)
     __slots__ = __match_args__
+
+    def __init__(self, later: int = 0) -> None:
+        self.later = later  # what was begun in the last so many stretches, of which this barrier ends one, may still be on its way
 
 
 class Check(Statement):

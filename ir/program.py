@@ -9,17 +9,17 @@
                 | "var" NAME ":" DTYPE ["=" expr]                          mutable
                 | NAME "=" expr                                            assignment to a `var`
                 | "array" NAME ":" DTYPE "[" INT "]" ["register"] ["align" INT]  a local array of scalars or vectors, on the stack or in registers, contents undefined
-                | "shared" NAME ":" DTYPE "[" INT "]" ["align" INT]        GPU: one a block
+                | "shared" NAME ":" DTYPE "[" INT "]" ["align" INT] ["swizzle" INT]        GPU: one a block
                 | "scratch" NAME ":" DTYPE "[" expr "]" ["align" INT]      heap or workspace memory, freed where its block ends; 64 bytes aligned unless it says so
                 | NAME "[" expr "]" "=" expr ["stream" expr]               store, past the caches where the condition holds; a vector value fills consecutive elements from the flat address
                 | NAME "[" expr "," expr "]" "=" expr ["stream" expr]      store of the first so many lanes of a vector (none below 0)
                 | "for" NAME ["," NAME] "in" expr ".." expr ["step" expr] [PRAGMA] ["serial_if" expr] ":" block
                 | "if" expr ":" block ["else" ":" block] | "while" expr ":" block
-                | "region" ["serial_if" expr] ":" block | "barrier"
+                | "region" ["serial_if" expr] ":" block | "barrier" ["later" INT]
                 | "call" NAME "(" (expr | NAME), … ")"                     a name of a buffer is passed by pointer
                 | "prefetch" NAME "[" expr "]" ["cache" INT] ["write"]     a hint: this element is read (or stored into) soon; there need not be one
                 | "multiply" NAME INT "by" INT ["anew"] "into" tile "from" tile "and" tile "over" expr    an instruction on tiles: see `Multiply`
-                | "matrix" NAME INT "by" INT "by" INT "into" lines "from" lines "and" lines    a thread's part of what its warp multiplies: see `Matrix`
+                | "matrix" NAME INT "by" INT "by" INT "into" lines "from" lines "and" lines ["group"]    a thread's part of what its warp, or four of them, multiply: see `Matrix`
                 | "tiles" ("begin" | "end")                                a thread's tile registers: `multiply` stands between the two
                 | "fail" INT                                               leave with an error code; inside a parallel loop it sets the sticky flag instead
     tile      ::= NAME "[" expr, … "]"                                     the flat address of the first element, and how far it is to the next row (of operands: to the next step, the next row)

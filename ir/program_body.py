@@ -36,15 +36,16 @@ class Assign(Statement):
 class Array(Statement):
     """A local array with a constant number of elements (scalars or vectors).  space: register | stack | shared."""
 
-    __match_args__: ClassVar = ("name", "dtype", "count", "space", "align")
+    __match_args__: ClassVar = ("name", "dtype", "count", "space", "align", "swizzle")
     __slots__ = __match_args__
 
-    def __init__(self, name: str, dtype: DType, count: int, space: str = "stack", align: int = 0) -> None:
+    def __init__(self, name: str, dtype: DType, count: int, space: str = "stack", align: int = 0, swizzle: int = 0) -> None:
         self.name = name
         self.dtype = dtype
         self.count = count
         self.space = space
         self.align = align
+        self.swizzle = swizzle  # elements of a row whose pieces change places (`swizzle.py`): where each lies is the runtime's business, addresses are as without
 
 
 class Scratch(Statement):
@@ -136,8 +137,11 @@ class Region(Statement):
 
 
 class Barrier(Statement):
-    __match_args__: ClassVar = ()
+    __match_args__: ClassVar = ("later",)
     __slots__ = __match_args__
+
+    def __init__(self, later: int = 0) -> None:
+        self.later = later  # what was begun in the last so many stretches, of which this barrier ends one, may still be on its way
 
 
 class Call(Statement):
@@ -214,7 +218,7 @@ class Matrix(Statement):
     All threads of the warp come by together; of the others' elements the distances say where they are.
     """
 
-    __match_args__: ClassVar = ("instruction", "tiles", "buffer", "address", "distances", "left", "right")
+    __match_args__: ClassVar = ("instruction", "tiles", "buffer", "address", "distances", "left", "right", "group")
     __slots__ = __match_args__
 
     def __init__(
@@ -226,6 +230,7 @@ class Matrix(Statement):
         distances: tuple[int, int, int, int],
         left: tuple[str, Expr, int, int, int],
         right: tuple[str, Expr, int, int, int],
+        group: bool = False,
     ) -> None:
         self.instruction = instruction  # of FRAGMENTS
         self.tiles = tiles  # of rows, of columns, along the reduction
@@ -234,6 +239,7 @@ class Matrix(Statement):
         self.distances = distances  # to the next mi, h, ni, j
         self.left = left  # buffer, address, and how far it is to the next row, to the next tile (mi), and along the reduction
         self.right = right  # the same of columns
+        self.group = group  # four warps multiply together: they have 64 rows one below the other, and the same columns
 
 
 class Tiles(Statement):

@@ -32,6 +32,8 @@ class Target:
     threads: bool = False  # region / parallel loops may be emitted
     gpu: bool = False  # block and thread axes are wanted
     max_threads: int = 1024  # GPU: threads of a block
+    shared_bytes: int = 48 << 10  # GPU: what these may share
+    copies_ahead: bool = False  # GPU: what is copied there arrives while they go on
     interpreted: bool = False  # far slower than machine code; no pass asks, the choice of test cases does
     options: dict[str, str | int | bool] = field(default_factory=dict)  # the resolved --config
 

@@ -23,10 +23,13 @@ from .evaluate import evaluate
 from .expr import ONE, ZERO, Expr, var
 from .instructions import FRAGMENTS, LANES, Fragment
 from .kernel import Buffer, If, Let, Loop, Stmt, Store, perfect, statements
+from .swizzle import LINE, PIECE
 from .walks import leaves, substitute
 
 ALIGNED = 8  # elements that are loaded at once
 HALF = 8  # rows between a thread's two of a tile
+GROUP = 4  # warps that multiply together what lies as `swizzle.py` says
+GROUP_TILES = (8, 16, 32)  # of columns, that they do
 
 
 class Operand(NamedTuple):
@@ -51,6 +54,7 @@ class Product(NamedTuple):
     ]  # between its results: to the next tile of rows, to the other row, to the next tile of columns, to the other column
     rows: Operand
     columns: Operand
+    group: bool  # four warps one behind the other have 64 rows one below the other, and the same columns, of operands as `swizzle.py` lays them out
 
 
 class NoProduct(Exception):
@@ -115,7 +119,7 @@ class _Access:
     """The address of one access, taken apart: by the axes of the nest, by the thread, and the rest."""
 
     def __init__(self, buffer: Buffer, index: tuple[Expr, ...], nest: Sequence[Loop], team: Loop, known: set[str]) -> None:
-        self.buffer, address = buffer.name, buffer.address(index)
+        self.buffer, self.swizzle, address = buffer.name, buffer.swizzle, buffer.address(index)
         if address.buffers or not {n.attr for n in leaves(address, "var")} <= known:
             raise NoProduct(f"where `{buffer.name}` is read or stored into is not said by the loops alone")
         axes = {x.axis for x in nest}
@@ -148,6 +152,16 @@ class _Access:
         across = line if step == 1 else step
         return (line == 1 or step == 1) and all(n % ALIGNED == 0 for n in (across, tile, *self.rest, *self.of_threads[::LANES]))
 
+    def grouped(self, line: int, step: int, apart: int) -> bool:
+        """Whether it is swizzled by its own rows; and of four warps each is so far behind the one before, and the first begins where a line begins, the first of eight."""
+        whole, first = PIECE * self.swizzle, self.of_threads[::LANES]
+        if self.swizzle != max(line, step) or len(first) % GROUP or any(n % whole for n in self.rest):
+            return False
+        begin = [at % whole for at in first[::GROUP]]
+        return all(at - first[w - w % GROUP] == w % GROUP * apart for w, at in enumerate(first)) and (
+            not any(begin) if step == 1 else all(at < self.swizzle and at % LINE == 0 for at in begin)
+        )
+
 
 def _product(instruction: Fragment, nest: Sequence[Loop], own: _Access, left: tuple[_Access, int], right: tuple[_Access, int]) -> Product:
     (rows, line), (columns, beside) = left, right
@@ -179,6 +193,11 @@ def _product(instruction: Fragment, nest: Sequence[Loop], own: _Access, left: tu
         (distances[0], distances[1], distances[2], distances[3]),
         Operand(rows.buffer, rows.address, line, apart[0], steps[0]),
         Operand(columns.buffer, columns.address, beside, apart[1], steps[1]),
+        count[1] in GROUP_TILES
+        and rows.grouped(line, steps[0], 2 * HALF * line)
+        and columns.grouped(beside, steps[1], 0)
+        and (count[0] == 1 or apart[0] == GROUP * 2 * HALF * line)
+        and apart[1] == ALIGNED * beside,
     )
 
 

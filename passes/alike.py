@@ -84,10 +84,10 @@ class _Renaming:
             )
         if isinstance(s, Check) and isinstance(t, Check):
             return s.code == t.code and self.exprs((s.condition,), (t.condition,))
-        return isinstance(s, Barrier) and isinstance(t, Barrier)
+        return isinstance(s, Barrier) and s == t
 
     def buffers(self, a: Buffer, b: Buffer) -> bool:
-        same = (a.dtype, a.space, a.align) == (b.dtype, b.space, b.align) and self.names(a.name, b.name)
+        same = (a.dtype, a.space, a.align, a.swizzle) == (b.dtype, b.space, b.align, b.swizzle) and self.names(a.name, b.name)
         return same and len(a.shape) == len(b.shape) and self.exprs((*a.shape, *a.strides), (*b.shape, *b.strides))
 
     def exprs(self, some: tuple[Expr | None, ...], others: tuple[Expr | None, ...]) -> bool:

@@ -13,12 +13,14 @@ from collections.abc import Callable
 
 from ..ir import positions
 from ..ir.decompose import DECOMPOSITIONS, expand
-from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32, u32
+from ..ir.dtypes import DTYPES, INDEX, DType, bool_, f32, u16, u32
 from ..ir.errors import CompilerBug
 from ..ir.expr import Expr
-from ..ir.instructions import FRAGMENTS, TILES
+from ..ir.instructions import FRAGMENTS, GROUPED, TILES
+from ..ir.polynomial import Poly, expr as polynomial, plus, poly
 from ..ir.program import Matrix, Multiply
 from ..ir.record import replace
+from ..ir.swizzle import PIECE
 from ..ir.target import LINE
 from ..ir.walks import missing
 from . import Description
@@ -143,6 +145,15 @@ class Expressions(Forms):
             raise CompilerBug("render", f"the program uses the buffer `{name}` where it is not declared")
         return info
 
+    def place(self, info: Info, address: Expr) -> Text:
+        """Where an element of a buffer lies.  Of a swizzled array whole groups of rows are counted apart: what they stand before is the same in each."""
+        if not info.swizzle:
+            return self.rendered(address)
+        far: Poly = {m: n for m, n in poly(address).items() if n % (PIECE * info.swizzle) == 0}
+        near = self.text(polynomial(plus(poly(address), far, -1)))
+        groups = f" + {self.rendered(polynomial(far)).within(Need(MUL))}" if far else ""
+        return Text(f"{self.helpers.need('placed', u16)}<{info.swizzle}>({near}){groups}", ADD if far else POSTFIX)
+
     def _const(self, e: Expr, args: list[Text]) -> Text:
         text = literal(e.attr, e.dtype)
         return Text(text, UNARY if text.startswith("-") else POSTFIX)
@@ -153,14 +164,13 @@ class Expressions(Forms):
 
     def _load(self, e: Expr, args: list[Text]) -> Text:
         info = self.buffer(e.attr)
-        text = Text(f"{info.text}[{args[0].text}]", POSTFIX)
+        text = Text(f"{info.text}[{self.place(info, e.args[0]).text if info.swizzle else args[0].text}]", POSTFIX)
         return self._from_bytes(text, e.dtype) if e.dtype.kind == "bool" and e.dtype.lanes > 1 else text
 
     def _vector_load(self, e: Expr, args: list[Text]) -> Text:
         memory = DTYPES["u8"].vector(e.dtype.lanes) if e.dtype.kind == "bool" else e.dtype
-        text = self._fill(
-            e.op if len(args) == 1 else ("load_first", "load_between")[len(args) - 2], tuple(args), memory, memory, buffer=self.buffer(e.attr).text
-        )
+        info, form = self.buffer(e.attr), e.op if len(args) == 1 else ("load_first", "load_between")[len(args) - 2]
+        text = self._fill(form, (self.place(info, e.args[0]), *args[1:]), memory, memory, buffer=info.text)
         return self._from_bytes(text, e.dtype) if e.dtype.kind == "bool" else text
 
     def _from_bytes(self, t: Text, dtype: DType) -> Text:
@@ -356,12 +366,12 @@ class Expressions(Forms):
     def spelled(self, form: str) -> bool:
         return form in self._spelled
 
-    def store(self, form: str, buffer: str, address: Expr, value: Text, dtype: DType, *given: Expr | None) -> str:
+    def store(self, form: str, info: Info, address: Expr, value: Text, dtype: DType, *given: Expr | None) -> str:
         """The expression statement that writes a vector to memory: with what else the form is given, how many of its first lanes and whether past the caches."""
         if dtype.kind == "bool" and dtype.lanes > 1:
             value, dtype = self.as_bytes(value, dtype.lanes), DTYPES["u8"].vector(dtype.lanes)
-        operands = (self.rendered(address), *[self.rendered(e) for e in given if e is not None], value)
-        return self._fill(form, operands, dtype, dtype, buffer=buffer).text
+        operands = (self.place(info, address), *[self.rendered(e) for e in given if e is not None], value)
+        return self._fill(form, operands, dtype, dtype, buffer=info.text).text
 
     def multiply(self, s: Multiply) -> str:
         """The expression statement of an instruction on tiles."""
@@ -380,7 +390,10 @@ class Expressions(Forms):
         """The function of an instruction for warps, for its operands."""
         if s.instruction not in self._instructions:
             raise CompilerBug("render", f"the runtime has no instruction `{s.instruction}`")
-        return self.helpers.need(self._instructions[s.instruction]["spell"].removeprefix("@"), FRAGMENTS[s.instruction].operand)
+        fragment = FRAGMENTS[s.instruction]
+        if s.group:
+            return self.helpers.need(f"{self._instructions[GROUPED]['spell'].removeprefix('@')}_{s.tiles[1] * fragment.columns}", fragment.operand)
+        return self.helpers.need(self._instructions[s.instruction]["spell"].removeprefix("@"), fragment.operand)
 
     @staticmethod
     def _integers(bits: int, lanes: int) -> DType:

@@ -163,6 +163,10 @@ class Renderer:
     def fails(self, function: Function) -> bool:
         return function.name in self.failing
 
+    def asked(self, function: Function) -> int:
+        """Bytes of memory for the threads of a block to share that a launch asks for (of a GPU's)."""
+        return 0
+
     def resident(self, function: Function) -> int:
         """How many blocks of a GPU's function are to run side by side on a processor; 0 where that is left to the compiler."""
         return 0
@@ -176,7 +180,7 @@ class Renderer:
         grid = [self.expressions.text(e) for e in function.grid]
         threads = [self.expressions.text(e) for e in function.threads]
         given = {
-            "name": name, "params": params, "fails": self.fails(function), "sticky": sticky, "grid": grid, "threads": threads, "resident": self.resident(function),
+            "name": name, "params": params, "fails": self.fails(function), "sticky": sticky, "grid": grid, "threads": threads, "resident": self.resident(function), "asked": self.asked(function),
             "returns": not ends_by_leaving(function.body), "body": BODY,
         }  # fmt: skip
         macro = self._macro("Function")
@@ -307,7 +311,7 @@ class Renderer:
     def _array(self, s: Array, frame: _Frame) -> tuple[Any, ...]:
         name = self._local.get("buffer", s.name)
         fields = {"type": self._memory_type(s.dtype), "name": name, "count": max(1, s.count), "align": s.align, "space": s.space}
-        return fields, {}, (("buffer", s.name), Info(name, s.dtype))
+        return fields, {}, (("buffer", s.name), Info(name, s.dtype, swizzle=s.swizzle))
 
     def _memory_type(self, dtype: Any) -> str:
         """The type of an element in memory: bytes for vectors of bools."""
@@ -333,10 +337,10 @@ class Renderer:
         if dtype.lanes > 1 and info.dtype.lanes == 1:
             past = "stream" if s.count is None else "stream_first"
             if s.stream is not None and e.spelled(past):
-                return {"call": e.store(past, info.text, s.address, value, dtype, s.count, s.stream)}, {}, None
-            return {"call": e.store("vstore" if s.count is None else "store_first", info.text, s.address, value, dtype, s.count)}, {}, None
+                return {"call": e.store(past, info, s.address, value, dtype, s.count, s.stream)}, {}, None
+            return {"call": e.store("vstore" if s.count is None else "store_first", info, s.address, value, dtype, s.count)}, {}, None
         text = e.as_bytes(value, dtype.lanes).text if value.mask else value.text
-        return {"call": f"{info.text}[{e.text(s.address)}] = {text}"}, {}, None
+        return {"call": f"{info.text}[{e.place(info, s.address).text}] = {text}"}, {}, None
 
     def _for(self, s: For, frame: _Frame) -> tuple[Any, ...]:
         e = self.expressions
@@ -386,8 +390,9 @@ class Renderer:
 
     def _matrix(self, s: Matrix, frame: _Frame) -> tuple[Any, ...]:
         e = self.expressions
-        firsts = [f"&{e.buffer(name).text}[{e.text(at)}]" for name, at, *_ in ((s.buffer, s.address), s.left, s.right)]
-        numbers = (*s.tiles, *s.distances, *s.left[2:], *s.right[2:])
+        sides = [(e.buffer(name), e.text(at)) for name, at, *_ in (s.left, s.right)]
+        firsts = [f"&{e.buffer(s.buffer).text}[{e.text(s.address)}]", *(text for info, at in sides for text in (info.text, at))]
+        numbers = (*s.tiles, *s.distances, *(n for (info, _), side in zip(sides, (s.left, s.right), strict=True) for n in (*side[2:], info.swizzle)))
         return {"function": e.matrix(s), "firsts": firsts, "numbers": numbers}, {}, None
 
     def _tiles(self, s: Tiles, frame: _Frame) -> tuple[Any, ...]:

@@ -18,6 +18,7 @@ class Info:
     position: bool = False  # an i64 built of sizes and positions only
     natural: bool = False  # never negative
     mask: int = 0  # a vector of bools: bits of its mask's lanes
+    swizzle: int = 0  # of an array (`ir/swizzle.py`)
 
 
 class Scope:

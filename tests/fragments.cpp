@@ -52,10 +52,11 @@ static void multiply_matrices_bf16(float &c0, float &c1, float &c2, float &c3, c
 }
 #include MATRIX
 
-template <int ROWS, int COLUMNS, int STEPS, bool A_ALONG, bool B_ALONG> static int check() {
-  enum { M = ROWS * 16, N = COLUMNS * 8, K = STEPS * 16, A_FAR = (A_ALONG ? K : M) + 8, B_FAR = (B_ALONG ? K : N) + 8 };
+/* Rows of operands one behind the other, eight elements apart, or swizzled by so many. */
+template <int ROWS, int COLUMNS, int STEPS, bool A_ALONG, bool B_ALONG, int A_SWIZZLE = 0, int B_SWIZZLE = 0> static int check() {
+  enum { M = ROWS * 16, N = COLUMNS * 8, K = STEPS * 16, A_FAR = A_SWIZZLE ? A_SWIZZLE : (A_ALONG ? K : M) + 8, B_FAR = B_SWIZZLE ? B_SWIZZLE : (B_ALONG ? K : N) + 8 };
   enum { A_ROW = A_ALONG ? A_FAR : 1, A_K = A_ALONG ? 1 : A_FAR, B_COLUMN = B_ALONG ? B_FAR : 1, B_K = B_ALONG ? 1 : B_FAR };
-  alignas(16) static uint16_t a[M * K + 8 * (M + K)], b[N * K + 8 * (N + K)];
+  alignas(16) static uint16_t a[A_FAR * (A_ALONG ? M : K)], b[B_FAR * (B_ALONG ? N : K)];
   for (auto &x : a) x = (uint16_t)(0x3f80 + rand() % 8 * 16); /* whole sixteenths from 1 on: sums are exact */
   for (auto &x : b) x = (uint16_t)(0x3f80 + rand() % 8 * 16);
   static float c[32][ROWS * 2 * COLUMNS * 2];
@@ -64,7 +65,7 @@ template <int ROWS, int COLUMNS, int STEPS, bool A_ALONG, bool B_ALONG> static i
   for (unsigned t = 0; t < 32; t++) {
     threads.emplace_back([t] {
       threadIdx.x = 64 + t;
-      matrix_bf16<ROWS, COLUMNS, STEPS, 4 * COLUMNS, 2 * COLUMNS, 2, 1, A_ROW, 16 * A_ROW, A_K, B_COLUMN, 8 * B_COLUMN, B_K>(c[t], a + t / 4 * A_ROW, b + t % 4 * 2 * B_COLUMN);
+      matrix_bf16<ROWS, COLUMNS, STEPS, 4 * COLUMNS, 2 * COLUMNS, 2, 1, A_ROW, 16 * A_ROW, A_K, A_SWIZZLE, B_COLUMN, 8 * B_COLUMN, B_K, B_SWIZZLE>(c[t], a, t / 4 * A_ROW, b, t % 4 * 2 * B_COLUMN);
     });
   }
   for (auto &t : threads) t.join();
@@ -72,7 +73,7 @@ template <int ROWS, int COLUMNS, int STEPS, bool A_ALONG, bool B_ALONG> static i
   for (int i = 0; i < M; i++) {
     for (int j = 0; j < N; j++) {
       float sum = 0;
-      for (int k = 0; k < K; k++) sum += wide(a[i * A_ROW + k * A_K]) * wide(b[j * B_COLUMN + k * B_K]);
+      for (int k = 0; k < K; k++) sum += wide(a[placed_u16<A_SWIZZLE>(i * A_ROW + k * A_K)]) * wide(b[placed_u16<B_SWIZZLE>(j * B_COLUMN + k * B_K)]);
       wrong += c[i % 8 * 4 + j % 8 / 2][i / 16 * 4 * COLUMNS + i / 8 % 2 * 2 * COLUMNS + j / 8 * 2 + j % 2] != sum;
     }
   }
@@ -81,6 +82,7 @@ template <int ROWS, int COLUMNS, int STEPS, bool A_ALONG, bool B_ALONG> static i
 }
 
 int main() {
-  const int wrong = check<1, 1, 1, true, true>() + check<2, 3, 2, true, false>() + check<1, 2, 1, false, true>() + check<2, 4, 2, false, false>() + check<4, 1, 1, true, false>();
+  const int wrong = check<1, 1, 1, true, true>() + check<2, 3, 2, true, false>() + check<1, 2, 1, false, true>() + check<2, 4, 2, false, false>() + check<4, 1, 1, true, false>() +
+                    check<1, 1, 4, true, true, 64, 64>() + check<2, 16, 4, true, false, 64, 128>() + check<4, 2, 2, false, true, 64, 64>() + check<8, 4, 8, false, true, 128, 128>();
   return wrong != 0;
 }

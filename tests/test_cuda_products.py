@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -61,10 +62,12 @@ def test_tensor_cores_multiply_what_is_in_registers(dtype: str, tmp_path: Path) 
     entries = (tmp_path / "matmul.ptx").read_text().split(".entry ")
     products = f"mma.sync.aligned.m16n8k16.row.col.f32.{dtype}.{dtype}.f32"
     on_cores = sorted((e for e in entries if products in e), key=lambda e: e.count(products))
-    for entry, (rows, columns) in zip(on_cores, ((2, 4), (4, 4)), strict=True):
-        assert entry.count(products) == rows * columns * 2
-        assert entry.count("ldmatrix.sync.aligned.m8n8.x4.") == (rows + columns // 2) * 2
-        assert "ld.global.v4.u32" in entry or "ld.global.nc.v4.u32" in entry
+    for entry, (rows, columns, loops) in zip(on_cores, ((2, 4, 1), (4, 4, 1), (2, 4, 2), (4, 8, 2), (4, 8, 2)), strict=True):
+        assert entry.count(products) == rows * columns * 2 * loops
+        assert entry.count("ldmatrix.sync.aligned.m8n8.x4.") == (rows + columns // 2) * 2 * loops
+        assert bool("cp.async.cg.shared.global" in entry and re.search(r"cp\.async\.wait_group\s+[12];", entry)) == (
+            loops == 2
+        )  # over whole pieces, and over the rest
         assert ".local" not in entry
 
 

@@ -6,13 +6,14 @@ import pytest
 from cuda_unit import Unit, check, compiled, inputs_of, needs_host, target, unit
 from luminal.compiler import Settings, compilations
 from luminal.ir.graph import Graph
-from luminal.ir.program import For, If, Matrix, Program, expressions, statements
+from luminal.ir.program import Barrier, For, Function, If, Matrix, Program, expressions, statements
 from luminal.ir.record import replace
 from luminal.ir.target import Options
 from luminal.ir.walks import postorder
 from luminal.passes.pipeline import run_pipeline
 
 FEW = replace(target(), cores=1)  # whole tiles of 128 from 129 by 129 on
+GROUPS = replace(target("sm_90a"), cores=1)
 FORMS = {
     "plain": "((A{bf16}[M K] B{bf16}[K N]) -> (C{bf16}[M N])) (return (matmul A B))",
     "halves": "((A{f16}[M K] B{f16}[K N]) -> (C{f16}[M N])) (return (matmul A B))",
@@ -41,33 +42,49 @@ def graphs() -> dict[str, Graph]:
     return {name: graph_of(name) for name in FORMS}
 
 
-@pytest.fixture(scope="module")
-def built(graphs: dict[str, Graph], tmp_path_factory: pytest.TempPathFactory) -> Unit:
-    return unit(tmp_path_factory.mktemp("matrix") / "all.so", {f"{name}_": compiled(g, FEW) for name, g in graphs.items()}, FEW)
+@pytest.fixture(scope="module", params=["warps", "groups"])
+def built(request: pytest.FixtureRequest, graphs: dict[str, Graph], tmp_path_factory: pytest.TempPathFactory) -> Unit:
+    on = FEW if request.param == "warps" else GROUPS
+    return unit(tmp_path_factory.mktemp("matrix") / "all.so", {f"{name}_": compiled(g, on) for name, g in graphs.items()}, on)
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_every_form_goes_by_tensor_cores(name: str, graphs: dict[str, Graph]) -> None:
-    assert matrices(compiled(graphs[name], FEW)) == [(2, 4, 2), (4, 4, 2)]
+    uneven = [(2, 4, 2), (4, 4, 2)]
+    assert matrices(compiled(graphs[name], FEW)) == [*uneven, *2 * [(2, 4, 2)], *4 * [(4, 8, 2)]]
+    assert matrices(compiled(graphs[name], GROUPS)) == [*uneven, *2 * [(1, 8, 4)], *2 * [(1, 16, 4)], *2 * [(1, 32, 4)]]
 
 
-def test_pieces_are_asked_about_once(graphs: dict[str, Graph]) -> None:
-    """One condition for all that a thread copies of an operand; behind it whole pieces, with no question for each."""
+def test_whole_pieces_are_not_asked_about(graphs: dict[str, Graph]) -> None:
+    """A loop over pieces that are inside both operands, for all threads, and one over the rest; each ends in its one barrier."""
     program = compiled(graphs["plain"], FEW)
-    for f in (f for f in program.functions if any(isinstance(s, Matrix) for s in statements(f.body))):
-        inside = [s for s in statements(f.body) if isinstance(s, For) and any(isinstance(t, Matrix) for t in s.body)]
-        asked = [s for s in inside[0].body if isinstance(s, If)]
-        assert [sorted(n.attr for s in statements(a.body) for e in expressions(s) for n in postorder(e) if n.op == "vload") for a in asked] == [
-            ["A"],
-            ["B"],
-        ]
-        assert all(
-            n.op != "where" and (n.op != "vload" or len(n.args) == 1)
-            for a in asked
-            for s in statements(a.body)
-            for e in expressions(s)
-            for n in postorder(e)
-        )
+    for f in _multiplying(program)[2:]:
+        whole, rest = (s for s in statements(f.body) if isinstance(s, For) and any(isinstance(t, Matrix) for t in s.body))
+        assert not whole.stop.buffers and not any(n.op == "var" and "t" in n.attr.split(".") for n in postorder(whole.stop))
+        for loop, asked in ((whole, False), (rest, True)):
+            inside = statements(loop.body)
+            assert [s.later for s in inside if isinstance(s, Barrier)] == [1 if f is not program.functions[-3] else 2]
+            assert any(isinstance(s, If) for s in inside) == asked
+            loads = [n for s in inside for e in expressions(s) for n in postorder(e) if n.op == "vload"]
+            assert len(loads) == 2 and all((len(n.args) > 1) == asked for n in loads)
+
+
+def test_pieces_of_rows_that_begin_anywhere_are_asked_about_once(graphs: dict[str, Graph]) -> None:
+    """They go through registers: one condition for all that a thread copies of an operand; behind it whole pieces, with no question for each."""
+    for f in _multiplying(compiled(graphs["plain"], FEW))[:2]:
+        (inside,) = (s for s in statements(f.body) if isinstance(s, For) and any(isinstance(t, Matrix) for t in s.body))
+        asked = [s for s in inside.body if isinstance(s, If)]
+        loads = [[n for s in statements(a.body) for e in expressions(s) for n in postorder(e) if n.op in ("vload", "where")] for a in asked]
+        assert [{n.attr for n in found} for found in loads] == [{"A"}, {"B"}] and all(len(n.args) == 1 for found in loads for n in found)
+
+
+def test_rows_that_are_known_to_begin_evenly_go_no_other_way() -> None:
+    known = compilations("(composite even ((A{bf16}[M 1024] B{bf16}[1024 512]) -> (C{bf16}[M 512])) (return (matmul A B)))", Settings(runtime="cuda"))
+    assert len(_multiplying(compiled(known[0].elaborate(), FEW))) == 3
+
+
+def _multiplying(program: Program) -> list[Function]:
+    return [f for f in program.functions if any(isinstance(s, Matrix) for s in statements(f.body))]
 
 
 @needs_host

@@ -12,7 +12,7 @@ import pytest
 from luminal.ir.errors import CompilerBug
 from luminal.ir.interpret import program as interpreter
 from luminal.ir.kernel import Module
-from luminal.ir.program import Matrix, Program, statements
+from luminal.ir.program import Array, Matrix, Program, statements
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
 from luminal.ir.verify import verify
@@ -64,6 +64,11 @@ REFUSED = {
     "rows that begin anywhere": (WARP.replace("pad=8", "pad=4"), "eight neighbours of `A.packed`"),
     "too short a reduction": (WARP.replace("split p 16", "split p 8"), "over a multiple of 16"),
     "memory that begins anywhere": (WARP.replace("pad=8", "pad=8 align=8"), "`A.packed` is no memory that the threads share, aligned to 16 bytes"),
+    "pieces of what is no local array": (WARP.replace("matrix p.1", "swizzle A 1"), "`A` is no array"),
+    "pieces of rows with gaps": (WARP.replace("matrix p.1", "swizzle A.packed 1"), "`A.packed` is no array of constant extents, without gaps"),
+    "pieces of a thread's own": (WARP.replace("matrix p.1", "swizzle acc.all 1"), "is no array"),
+    "pieces of few rows": (WARP.replace(" pad=8 plain=1", " plain=1").replace("matrix p.1", "swizzle A.packed 1"), "not made of whole groups of eight rows of 16"),
+    "pieces of floats": (WARP.replace(" pad=8 plain=1", "").replace("matrix p.1", "swizzle A.packed 1"), "not made of whole groups of eight rows"),
 }  # fmt: skip
 
 
@@ -117,6 +122,41 @@ def test_the_interpreter_adds_what_a_thread_has() -> None:
     assert c.tolist() == (a @ b)[[3, 3, 11, 11], [4, 5, 4, 5]].tolist()
 
 
+# four warps for a tile of 64 rows and 64 columns, operands swizzled
+GROUP = (
+    "split i 64 tail=pad\nsplit i.1 16\nsplit i.1.1 8\nsplit j 64 tail=pad\nsplit j.1 8\nsplit j.1.1 2\nreorder i.0 j.0 i.1.0 i.1.1.1 j.1.1.0 i.1.1.0 j.1.0 j.1.1.1\nsplit p 64 tail=pad\nfactors p.1\n"
+    "expand acc i.1.0 i.1.1.1 j.1.1.0 i.1.1.0 j.1.0 j.1.1.1\nfission i.1.0 i.1.1.1 j.1.1.0 i.1.1.0 j.1.0 j.1.1.1\nreorder p.0 i.1.0.b i.1.1.1.b j.1.1.0.b p.1 i.1.1.0.b j.1.0.b j.1.1.1.b\nserial p.0\n"
+    "stage A i.1.0.b i.1.1.0.b i.1.1.1.b p.1 at=p.0 space=shared plain=1\nswizzle A.packed 1\nstage B p.1 j.1.0.b j.1.1.0.b j.1.1.1.b at=p.0 space=shared plain=1\nswizzle B.packed 3\n"
+    "collapse i.0 j.0\nbind i.0_j.0 block.x\ncooperate i.0_j.0 128\nmatrix p.1"
+)
+
+
+def test_four_warps_multiply_what_is_swizzled() -> None:
+    before, after = read(FLOATS), product(GROUP)
+    assert isinstance(before, Module)
+    verify(after)
+    same(before, after)
+    assert read(show(after)) == after
+    runtime = find("cuda")
+    for arch, together in (("sm_90a", True), ("sm_90", False), ("sm_100", False)):
+        program = lower(after, runtime.target(arch, {}, True), Options())
+        (found,) = (s for f in program.functions for s in statements(f.body) if isinstance(s, Matrix))
+        assert (found.group, found.tiles, found.left[2:], found.right[2:]) == (together, (1, 8, 4), (64, 0, 1), (1, 8, 64))
+        assert [s.swizzle for f in program.functions for s in statements(f.body) if isinstance(s, Array) and s.space == "shared"] == [64, 64]
+        assert read(show(program)) == program
+        source = runtime.render(program, runtime.target(arch, {}, True), "lm_").source
+        assert ("wgmma.mma_async.sync.aligned.m64n64k16" in source) == together == ("published_u8();\n" in source)
+
+
+@pytest.mark.parametrize(
+    "script", [GROUP.replace("plain=1\nswizzle A.packed 1", "pad=8 plain=1"), GROUP.replace("swizzle B.packed 3\n", "")], ids=["A", "B"]
+)
+def test_what_lies_otherwise_is_multiplied_by_each_warp_for_itself(script: str) -> None:
+    """As where rows are padded."""
+    program = lower(product(script), find("cuda").target("sm_90a", {}, True), Options())
+    assert [s.group for f in program.functions for s in statements(f.body) if isinstance(s, Matrix)] == [False]
+
+
 @pytest.mark.skipif(not shutil.which("g++"), reason="threads of the host stand in for those of a warp")
 def test_the_device_loads_and_multiplies_what_the_threads_have(tmp_path: Path) -> None:
     runtime = find("cuda")
@@ -124,9 +164,12 @@ def test_the_device_loads_and_multiplies_what_the_threads_have(tmp_path: Path) -
     program = lower(product(), on, Options())
     assert isinstance(program, Program)
     source = runtime.render(program, on, "lm_").source
-    text = re.search(r"^template <int ROWS.*?^}\n", source, re.DOTALL | re.MULTILINE)
-    assert text
-    (tmp_path / "matrix.h").write_text(text[0])
+    text = (
+        re.search(r"^[^\n]*\nstatic[^\n]* placed_u16.*?^}\n", source, re.DOTALL | re.MULTILINE),
+        re.search(r"^template <int ROWS.*?^}\n", source, re.DOTALL | re.MULTILINE),
+    )
+    assert all(text)
+    (tmp_path / "matrix.h").write_text("".join(t[0] for t in text if t))
     here = Path(__file__).parent / "fragments.cpp"
     made = tmp_path / "fragments"
     subprocess.run(

@@ -56,7 +56,7 @@ def test_what_a_statement_remembers_is_no_part_of_it() -> None:
     one, other = (For("i", ZERO, var("n"), (program_body.Fail(1), program_body.Barrier())) for _ in range(2))
     assert program_body.statements((one,)) == [one, *one.body]
     assert one == other and replace(one, body=()).within is None and one.within
-    assert repr(one).startswith("For(var='i', start=0, stop=n, body=(Fail(code=1), Barrier()), step=1")
+    assert repr(one).startswith("For(var='i', start=0, stop=n, body=(Fail(code=1), Barrier(later=0)), step=1")
 
 
 def test_a_statement_remembers_the_kinds_of_operators_in_it() -> None:

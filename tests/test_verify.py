@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from luminal.ir import graph as g, kernel as k, program as p
-from luminal.ir.dtypes import f32, i32, i64
+from luminal.ir.dtypes import f16, f32, i32, i64
 from luminal.ir.errors import CompilerBug
 from luminal.ir.expr import ZERO, axis, const, load, make, ramp, size, var
 from luminal.ir.record import replace
@@ -184,6 +184,13 @@ CASES: dict[str, dict[str, list[Break]]] = {
             lambda x: body(x, k.Alloc(k.Buffer("r", f32, (N,), "register"))),
             lambda x: body(x, k.Region((k.Alloc(k.Buffer("r", f32, (N,), "shared")),))),
         ],
+        "swizzled": [
+            lambda _: read(PIECES.replace("swizzle 64", "swizzle 96")),
+            lambda _: read(PIECES.replace("align 1024 ", "")),
+            lambda _: read(PIECES.replace("[8, 64] shared", "[7, 64] shared")),
+            lambda _: read(PIECES.replace("held[t, 8 * c + k]", "held[t, 8 * c + k + 4]")),  # across the border of a piece
+            lambda _: read(PIECES.replace("held[t, 8 * c + k]", "held[t, c + 8 * k]")),
+        ],
         "barriers": [
             lambda x: body(x, k.Barrier()),
             ("    for i.b in", "    for q in 0 .. M workshare:\n      barrier\n    for i.b in"),
@@ -195,6 +202,11 @@ CASES: dict[str, dict[str, list[Break]]] = {
             ("c[i.c, j.c] + 1.0:f32", "c[j.c, i.c] + 1.0:f32"),
             ("c[i.c, j.c] + 1.0:f32", "c[i.c - 1, j.c] + 1.0:f32"),
             ("c[i.c, j.c] + 1.0:f32", "c[0, j.c] + 1.0:f32"),
+        ],
+        "arrivals": [
+            lambda _: read(RING.replace("y[i] = ring[r % 3, 1]", "y[i] = ring[(r + 2) % 3, 1]")),  # what has begun just now
+            lambda _: read(RING.replace("y[i] = ring[r % 3, 1]", "y[i] = ring[(r + 1) % 3, 1]")),  # what the barrier does not wait for
+            lambda _: read(RING.replace("later 1", "later 2")),
         ],
         "accumulation": [
             ("        c[i.c, j.c] = c[i.c, j.c] + 1.0:f32", "        c[0, j.c] add= 1.0:f32"),
@@ -225,7 +237,7 @@ CASES: dict[str, dict[str, list[Break]]] = {
             lambda x: function(x, p.Define("u", f32, make("extract", f32, (load("parts", f32.vector(4), ZERO),), 4))),
         ],
         "addresses": [("y[j] = a[j]", "y[1:i32] = a[j]"), lambda x: function(x, p.If(N, ())), lambda x: function(x, p.StoreTo("y", ramp(4), ONE_F))],
-        "arrays": [("f32x4[2]", "f32x4[0]"), ("array parts", "shared parts"), lambda x: function(x, p.Array("u", f32, 3, "attic"))],
+        "arrays": [("f32x4[2]", "f32x4[0]"), ("array parts", "shared parts"), lambda x: function(x, p.Array("u", f32, 3, "attic")), lambda x: function(x, p.Array("u", f16, 512, "stack", 1024, 64))],
         "assignments": [("let total: f32 = fold.add(parts[0])", "let total: f32 = fold.add(parts[0])\n  total = 1.0:f32"), ("const f32* a, f32* y", "const f32* a, const f32* y"), lambda x: function(x, p.StoreTo("a", ZERO, ONE_F)), lambda x: function(x, p.Define("u", f32))],
         "loops": [lambda x: function(x, p.For("q", ZERO, N, (), pragma="sideways")), ("step 4 parallel", "step 0 parallel"), ("step 4 parallel serial_if", "step 4 serial_if"), ("begin, end in 0", "begin, end in 1"), ("begin, end in 0 .. N parallel", "begin, end in 0 .. N"), lambda x: function(x, p.For("q", ZERO, N, (), pragma="thread.x"))],
         "regions": [lambda x: function(x, p.Barrier()), ("      y[j] = a[j]", "      barrier"), lambda x: function(x, p.Region((p.Region(()),)))],
@@ -238,6 +250,39 @@ CASES: dict[str, dict[str, list[Break]]] = {
     },
 }
 # fmt: on
+RING = """
+kernels m v1
+size M
+size N
+in a: f32[M, N]
+out y: f32[M]
+
+kernel one(a, y):
+  for i in 0 .. M block.x:
+    alloc ring: f32[3, 4] shared
+    for t in 0 .. 4 thread.x:
+      for r in 0 .. N:
+        ring[(r + 2) % 3, t] = a[i, r] stream true
+        if t == 0:
+          y[i] = ring[r % 3, 1]
+        barrier later 1
+"""
+PIECES = """
+kernels m v1
+in a: f16[8, 64]
+out y: f16[8, 64]
+
+kernel one(a, y):
+  for i in 0 .. 1 block.x:
+    alloc held: f16[8, 64] shared align 1024 swizzle 64
+    for t in 0 .. 8 thread.x:
+      for c in 0 .. 8:
+        for k in 0 .. 8 vector:
+          held[t, 8 * c + k] = a[t, 8 * c + k]
+      barrier
+      for n in 0 .. 64:
+        y[t, n] = held[t, n]
+"""
 TEXTS = {"graph": GRAPH, "kernels": MODULE, "program": PROGRAM}
 SHARED = ("sizes", "header-names", "ports", "facts")  # one implementation for all levels: broken above at the graph level
 
@@ -278,6 +323,15 @@ def test_what_must_be_accepted() -> None:
     verify(read(serial))
     tiled = MODULE.replace("for j.c in 0 .. N:", "for j.c in 0 .. min(4, N - i.c * 4):").replace("c[i.c, j.c]", "c[0, i.c * 4 + j.c]")
     verify(read(tiled))
+
+
+def test_pieces_of_a_swizzled_array_are_moved_at_once() -> None:
+    verify(read(PIECES))
+
+
+def test_what_a_barrier_has_waited_for_may_be_read() -> None:
+    verify(read(RING))
+    verify(read(RING.replace("y[i] = ring[r % 3, 1]", "y[i] = ring[(r + 1) % 3, 1]").replace(" later 1", "")))
 
 
 THREADS = """

@@ -120,6 +120,7 @@ class KernelTranslator(Statements):
         super().__init__(exact, check)
         self.dtypes = dtypes
         self.cells: set[str] = set()  # rank-0 local buffers, kept as lists of one
+        self.shared: set[str] = set()  # buffers that the threads of a block share
         self.loops: dict[str, tuple[str, str, str, str]] = {}  # axis -> its variable, start, stop, step
 
     def function(self, body: k.Block, buffers: list[str], sizes: list[str], scalars: Mapping[str, DType], title: str) -> Any:
@@ -181,6 +182,8 @@ class KernelTranslator(Statements):
         """`rest` is where the buffer is visible."""
         b = s.buffer
         self.dtypes[b.name] = b.dtype
+        if b.space == "shared":
+            self.shared.add(b.name)
         extents = [self.expression(e) for e in b.shape]
         name = self.buffers[b.name] = self.fresh("b")
         dtype = self.constant(b.dtype)
@@ -203,6 +206,9 @@ class KernelTranslator(Statements):
         index = [self.expression(e, known) for e in s.index]
         value = self.expression(s.value, known)
         place = self.place(s.buffer, index)
+        if s.stream is not None and s.buffer in self.shared and self.in_team:
+            self.line(f"S.later({self.buffers[s.buffer]}, ({', '.join(index)},), {value})")
+            return
         if not s.combiner:
             self.line(f"{place} = {value}")
             return
@@ -258,7 +264,7 @@ _STATEMENTS: dict[type, Any] = {
     k.Check: KernelTranslator.check_, k.Loop: KernelTranslator.loop,
     k.While: lambda t, s: t.while_(s, s.limit),
     k.Prefetch: lambda t, s: t.line("pass"),
-    k.Barrier: lambda t, s: t.barrier(),
+    k.Barrier: lambda t, s: t.barrier(s.later),
     k.Region: lambda t, s: t.region(s.body, "S.threads"),
 }  # fmt: skip
 

@@ -190,6 +190,7 @@ class _ProgramTranslator(Statements):
         self.globals.update(_SUPPORT)
         self.instructions = instructions
         self.vectors: set[str] = set()  # local arrays whose elements are vectors
+        self.shared: set[str] = set()  # those that the threads of a block share
         self.functions_by_name: dict[str, str] = {}
         self.parallel = 0  # how many parallel loops and regions are around
 
@@ -309,6 +310,8 @@ class _ProgramTranslator(Statements):
         self.line(f"{self.buffers[name]} = {made}")
 
     def array(self, s: p.Array) -> None:
+        if s.space == "shared":
+            self.shared.add(s.name)
         self.allocate(s.name, s.dtype, str(s.count))
 
     def scratch(self, s: p.Scratch) -> None:
@@ -320,6 +323,10 @@ class _ProgramTranslator(Statements):
         known: dict[Expr, str] = {}
         address = self.expression(s.address, known)
         value = self.expression(s.value, known)
+        if s.stream is not None and s.buffer in self.shared and self.in_team:
+            elements = f"enumerate({value})" if s.value.dtype.lanes > 1 else f"((0, {value}),)"
+            self.line(f"for k, x in {elements}: S.later({self.buffers[s.buffer]}, {address} + k, x)")
+            return
         if s.value.dtype.lanes > 1 and s.buffer not in self.vectors:
             count = "" if s.count is None else f", {self.expression(s.count, known)}"
             self.line(f"vstore({self.buffers[s.buffer]}, {address}, {value}{count})")
@@ -390,7 +397,7 @@ _STATEMENTS: dict[type, Any] = {
     p.Multiply: _ProgramTranslator.multiply,
     p.Matrix: _ProgramTranslator.matrix,
     p.Tiles: lambda t, s: t.line("pass"),
-    p.Barrier: lambda t, s: t.barrier(),
+    p.Barrier: lambda t, s: t.barrier(s.later),
 }  # fmt: skip
 
 __all__ = ["compiled", "run"]

@@ -112,7 +112,7 @@ class Statements(Translator):
         name = self.as_function(body, variable)
         self.in_team = was
         team = f"S.team([{name}({variable}) for {variable} in {iterations}])"
-        self.line(f"yield from {team}" if was else f"for _ in {team}: pass")
+        self.line(f"yield from {team}" if was else f"for later in {team}: S.arrive(later)")
 
     def region(self, body: Any, threads: str) -> None:
         outer = self.share
@@ -121,5 +121,5 @@ class Statements(Translator):
         self.as_team(body, thread, f"range({threads})")
         self.share = outer
 
-    def barrier(self) -> None:
-        self.line("yield" if self.in_team else "pass")
+    def barrier(self, later: int) -> None:
+        self.line(f"yield {later}" if self.in_team else "pass")

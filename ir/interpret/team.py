@@ -9,13 +9,15 @@ which stretch between barriers and which thread.  Two accesses to one element, o
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..errors import LuminalError
 
 Context = tuple[tuple[int, int], ...]  # (run of a loop, or of a stretch between barriers; iteration or thread)
-Member = Generator[None, None, None]
+Member = Generator[int, None, None]  # what it waits for: see `Barrier`
 
 
 class MeaningFault(LuminalError):
@@ -31,6 +33,9 @@ class Support:
         self.context: Context = ()
         self.status = 0  # the sticky error code of the program level
         self.runs = 0
+        self.groups: list[list[Callable[[], None]]] = [
+            []
+        ]  # copies on their way, by the stretch between barriers in which they began; the last one goes on
 
     def run_number(self) -> int:
         self.runs += 1
@@ -48,8 +53,23 @@ class Support:
         """The iterations of a loop of the kind workshare or queue that one thread of a team runs."""
         return iterations if threads == 1 else self.order(iterations[thread::threads])
 
+    def later(self, buffer: Any, index: Any, value: Any) -> None:
+        """Store what is there when a barrier has waited for it.  Until then the element is as undefined as memory that nobody has written."""
+        if isinstance(buffer, Watched):
+            buffer[index] = value  # what other threads do there at the same time is a race
+        array = buffer.array if isinstance(buffer, Watched) else buffer
+        array[index] = np.nan if array.dtype.kind in "fV" else array.dtype.type(0x5A)
+        self.groups[-1].append(buffer.on_its_way(index, value) if isinstance(buffer, Watched) else lambda: array.__setitem__(index, value))
+
+    def arrive(self, later: int) -> None:
+        """All threads have reached a barrier: what began in the last so many stretches need not be there."""
+        while len(self.groups) > later:
+            for copy in self.groups.pop(0):
+                copy()
+        self.groups.append([])
+
     def team(self, members: list[Member]) -> Member:
-        """Run all members from barrier to barrier; yields where all of them have reached one."""
+        """Run all members from barrier to barrier; yields where all of them have reached one, what it waits for."""
         base = self.context
         alive = list(enumerate(members))
         while alive:
@@ -57,11 +77,12 @@ class Support:
             if self.check:
                 self.random.shuffle(alive)
             waiting = []
+            later = 0
             for thread, member in alive:
                 if self.check:
                     self.context = (*base, (stretch, thread))
                 try:
-                    next(member)
+                    later = next(member)
                 except StopIteration:
                     continue
                 waiting.append((thread, member))
@@ -70,7 +91,7 @@ class Support:
                 raise MeaningFault("some threads of a team wait at a barrier that others never reach")
             alive = waiting
             if alive:
-                yield
+                yield later
                 # a team around this one has moved on to its next stretch
                 base = self.context
 
@@ -136,6 +157,17 @@ class Watched:
                     self._conflict(place, other, "read and written")
         self.writer[place] = context
         self.array[place] = value
+
+    def on_its_way(self, index: Any, value: Any) -> Callable[[], None]:
+        """What was just stored is not there before the function is called."""
+        place = self._place(index)
+        writer = self.writer.pop(place)
+
+        def arrive() -> None:
+            self.writer[place] = writer
+            self.array[place] = value
+
+        return arrive
 
 
 class Scratch(Watched):

@@ -65,6 +65,8 @@ def show_buffer(b: Buffer) -> str:
         text += f" strides {show_list(b.strides)}"
     if b.align:
         text += f" align {b.align}"
+    if b.swizzle:
+        text += f" swizzle {b.swizzle}"
     return text
 
 
@@ -166,4 +168,4 @@ def read_buffer(line: Line, scope: Scope) -> Buffer:
     space = line.take().text if line.token.text in SPACES else "global"
     strides = expression_list(line, scope) if line.accept("strides") else ()
     align = line.integer() if line.accept("align") else 0
-    return Buffer(name, d, shape, space, strides, align)
+    return Buffer(name, d, shape, space, strides, align, line.integer() if line.accept("swizzle") else 0)

@@ -61,7 +61,7 @@ def _show_statement(s: Stmt) -> str:
         case Region():
             return "region:"
         case Barrier():
-            return "barrier"
+            return f"barrier later {s.later}" if s.later else "barrier"
         case Prefetch():
             cache = f" cache {s.cache}" if s.cache > 1 else ""
             return f"prefetch {word(s.buffer)}{show_list(s.index)} ahead {show_expr(s.ahead)}{cache}{' write' if s.write else ''}"
@@ -157,7 +157,7 @@ def _read_statement(source: Source, line: Line, scope: Scope) -> Stmt:
         case "region":
             return Region(_read_body(source, line, scope))
         case "barrier":
-            return Barrier()
+            return Barrier(line.integer() if line.accept("later") else 0)
         case "prefetch":
             name = _known_buffer(line, scope)
             index = expression_list(line, scope)

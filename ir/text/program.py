@@ -85,7 +85,8 @@ def _show_statement(s: Stmt) -> str:
             keyword = "shared" if s.space == "shared" else "array"
             space = "" if s.space in ("shared", "stack") else f" {s.space}"
             align = f" align {s.align}" if s.align else ""
-            return f"{keyword} {word(s.name)}: {s.dtype.name}[{s.count}]{space}{align}"
+            swizzle = f" swizzle {s.swizzle}" if s.swizzle else ""
+            return f"{keyword} {word(s.name)}: {s.dtype.name}[{s.count}]{space}{align}{swizzle}"
         case Scratch():
             align = "" if s.align == 64 else f" align {s.align}"
             return f"scratch {word(s.name)}: {s.dtype.name}[{show_expr(s.count)}]{align}"
@@ -107,7 +108,7 @@ def _show_statement(s: Stmt) -> str:
         case Region():
             return "region:" if s.serial_if is None else f"region serial_if {show_expr(s.serial_if)}:"
         case Barrier():
-            return "barrier"
+            return f"barrier later {s.later}" if s.later else "barrier"
         case Prefetch():
             cache = f" cache {s.cache}" if s.cache > 1 else ""
             return f"prefetch {word(s.buffer)}[{show_expr(s.address)}]{cache}{' write' if s.write else ''}"
@@ -121,7 +122,9 @@ def _show_statement(s: Stmt) -> str:
                 f"{word(name)}[{', '.join((show_expr(at), *map(str, far)))}]"
                 for name, at, *far in ((s.buffer, s.address, *s.distances), s.left, s.right)
             ]
-            return f"matrix {s.instruction} {' by '.join(map(str, s.tiles))} into {lines[0]} from {lines[1]} and {lines[2]}"
+            return (
+                f"matrix {s.instruction} {' by '.join(map(str, s.tiles))} into {lines[0]} from {lines[1]} and {lines[2]}{' group' if s.group else ''}"
+            )
         case Tiles():
             return f"tiles {'begin' if s.begin else 'end'}"
         case Call():
@@ -229,7 +232,7 @@ def _read_statement(source: Source, line: Line, scope: Scope) -> Stmt:
             serial_if = expression(line, scope) if line.accept("serial_if") else None
             return Region(_read_body(source, line, scope), serial_if)
         case "barrier":
-            return Barrier()
+            return Barrier(line.integer() if line.accept("later") else 0)
         case "prefetch":
             name, address = _element(line, scope)
             line.expect("]")
@@ -282,7 +285,8 @@ def _read_array(line: Line, scope: Scope, keyword: str) -> Array:
     line.expect("]")
     space = "shared" if keyword == "shared" else "register" if line.accept("register") else "stack"
     scope.buffers[name] = d
-    return Array(name, d, count, space, line.integer() if line.accept("align") else 0)
+    align = line.integer() if line.accept("align") else 0
+    return Array(name, d, count, space, align, line.integer() if line.accept("swizzle") else 0)
 
 
 def _read_assignment(line: Line, scope: Scope) -> Assign | StoreTo:
@@ -368,7 +372,8 @@ def _read_matrix(line: Line, scope: Scope) -> Matrix:
 
     buffer, address, (mi, h, ni, j) = lines("into", 4)
     (a, left, far), (b, right, wide) = lines("from", 3), lines("and", 3)
-    return Matrix(instruction, tiles, buffer, address, (mi, h, ni, j), (a, left, far[0], far[1], far[2]), (b, right, wide[0], wide[1], wide[2]))
+    operands = ((a, left, far[0], far[1], far[2]), (b, right, wide[0], wide[1], wide[2]))
+    return Matrix(instruction, tiles, buffer, address, (mi, h, ni, j), *operands, line.accept("group"))
 
 
 def _read_for(source: Source, line: Line, scope: Scope) -> For:

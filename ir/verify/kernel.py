@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from math import prod
 
 from ..dtypes import INDEX, bool_
-from ..expr import Expr
+from ..expr import ZERO, Expr, var
 from ..instructions import INSTRUCTIONS, LANE_BY_LANE
 from ..kernel import KINDS, SPACES, Alloc, Barrier, Check, If, Kernel, Let, Loop, Module, Nest, Prefetch, Region, Store, While, port_buffer
+from ..polynomial import coefficient, poly
 from ..primops import COMBINERS, OPS
+from ..swizzle import ALIGN, PIECE, fits
 from ..warps import NoProduct, product
 from .body import Body
 from .expressions import VECTOR_FORMS, mistyped, operands_of
 from .header import header_rules, size_names, undeclared
-from .races import accumulations, races
+from .races import accumulations, arrivals, races
 from .rule import Rule, repeated
 
 
@@ -169,6 +172,27 @@ def _allocations(body: Body) -> Iterator[str]:
             yield f"{b.name} has {len(b.strides)} strides for {len(b.shape)} axes"
 
 
+def _swizzled(body: Body) -> Iterator[str]:
+    """Such an array is made of whole groups of rows, and neighbours that are moved at once are parts of pieces."""
+    for p in body.places:
+        s = p.stmt
+        if isinstance(s, Alloc) and s.buffer.swizzle:
+            b = s.buffer
+            whole = all(e.is_const for e in b.shape) and fits(b.dtype, prod([e.attr for e in b.shape]), b.swizzle)
+            if not whole or b.space != "shared" or b.align % ALIGN or not b.align:
+                yield f"{b.name} is swizzled by {b.swizzle}, and not made of whole groups of such rows"
+        for name, index in [*((n.attr, n.args) for n in p.names if n.op == "load"), *([(s.buffer, s.index)] if isinstance(s, Store) else [])]:
+            held = p.buffers.get(name)
+            if held is None or not held.swizzle:
+                continue
+            address = poly(held.address(index))
+            for loop in (x for x in p.loops() if x.kind == "vector"):
+                own, rest = coefficient(address, var(loop.axis))
+                lanes = loop.stop.attr if loop.start is ZERO and loop.stop.is_const else 0
+                if own and not (own == {(): 1} and lanes in (2, 4, PIECE) and all(n % lanes == 0 for n in rest.values())):
+                    yield f"{name} is swizzled, and the lanes of {loop.axis} are not neighbours in one of its pieces"
+
+
 def _regions(body: Body) -> Iterator[str]:
     for p in body.places:
         if isinstance(p.stmt, Region) and any(isinstance(a, Region) for a in p.around):
@@ -222,10 +246,12 @@ _BODY: tuple[tuple[str, str, Callable[[Body], Iterable[str]]], ...] = (
     ("vectors", "a vector axis, or one of a tile, has a constant extent", _vectors),
     ("matrices", "a matrix axis is the outermost of what a thread computes of a product by its warp", _matrices),
     ("allocations", "registers and the stack have constant extents; shared memory is allocated outside the region", _allocations),
+    ("swizzled", "a swizzled array is made of whole groups of rows, and lanes are parts of its pieces", _swizzled),
     ("barriers", "a barrier stands in a region, where every thread comes by", _regions),
     ("predicates", "first and last name an enclosing axis", _predicates),
     ("inputs", "nothing is stored to an input", _readonly),
     ("in-place", "what runs at the same time reads an updated buffer at the index it stores", races),
+    ("arrivals", "what is on its way into memory that threads share is read by nobody before a barrier has waited for it", arrivals),
     ("accumulation", "a parallel axis accumulates nothing into a place that does not depend on it", accumulations),
 )
 

@@ -36,6 +36,7 @@ from ..program import (
     named,
     stored,
 )
+from ..swizzle import ALIGN, fits
 from ..walks import postorder
 from .expressions import mistyped
 from .header import header_rules, size_names, undeclared
@@ -236,6 +237,8 @@ def _arrays(subject: Subject) -> Iterator[str]:
                 yield f"{p.title}: the array {s.name} is in the space {s.space!r}"
             if s.space == "shared" and (p.function is None or not p.function.grid):
                 yield f"{p.title}: {s.name} is shared by the threads of no grid"
+            if s.swizzle and not (fits(s.dtype, s.count, s.swizzle) and s.space == "shared" and s.align % ALIGN == 0 < s.align):
+                yield f"{p.title}: {s.name} is swizzled by {s.swizzle}, and not made of whole groups of such rows"
 
 
 def _assignments(subject: Subject) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator
 
 from ..bounds import Known, Range
 from ..expr import ONE, ZERO, Expr, var
-from ..kernel import Alloc, Barrier, If, Loop, Store, While
+from ..kernel import Alloc, Barrier, If, Loop, Store, While, statements
 from ..polynomial import coefficient, is_constant, plus, poly
 from ..simplify import assuming, prove, prove_le
 from ..walks import leaves, postorder, substitute
@@ -21,7 +21,7 @@ def races(body: Body, axes: Container[str] | None = None) -> Iterator[str]:
     for loop, places in _concurrent(body):
         if axes is not None and loop.axis not in axes:
             continue
-        stored = list(_stores(body, places))
+        stored = [(s, at) for s, at in _stores(body, places) if not _is_copy(s, at)]  # of which `arrivals` has more to say
         written = frozenset([s.buffer for s, _ in stored])
         readers = [p for p in places if not written.isdisjoint(p.loaded)] if stored else []  # few results are read again
         stretch = _stretches(loop, places) if readers else {}
@@ -49,6 +49,44 @@ def overwrites(body: Body, axes: Container[str]) -> Iterator[str]:
                     and not _separate(body, loop, (s.index, at), (t.index, there))
                 ):
                     yield f"iterations of {loop.axis} ({loop.kind}) store {s.buffer}[{_list(s.index)}] and {t.buffer}[{_list(t.index)}]"
+
+
+def arrivals(body: Body) -> Iterator[str]:
+    """What is on its way into memory that threads share is read by nobody: a read in the same loop around barriers is elsewhere, by a remainder, in each stretch in which the copy may be."""
+    places = body.places
+    for k, at in enumerate(places):
+        s = at.stmt
+        if not isinstance(s, Store) or not _is_copy(s, at):
+            continue
+        around = [x for x in at.loops() if any(isinstance(t, Barrier) for t in statements(x.body)) and not x.kind.startswith(("block.", "thread."))]
+        if not around:
+            continue  # it is waited for behind
+        loop = around[-1]
+        barriers = [(n, p.stmt.later) for n, p in enumerate(places) if isinstance(p.stmt, Barrier) and loop in p.around]
+        begun = [
+            tuple([substitute(body.expanded(e), {var(loop.axis): var(loop.axis) - ago}) for e in s.index])
+            for ago in range(max(later for _, later in barriers) + 1)
+        ]
+        for n, p in enumerate(places):
+            if loop not in p.around or not p.reads(s.buffer) or any(k < b < n and not later for b, later in barriers):
+                continue
+            for read in (e.args for e in p.names if e.op == "load" and e.attr == s.buffer):
+                for index in begun:
+                    if not any(_never_equal(x, body.expanded(y)) for x, y in zip(index, read, strict=True)):
+                        yield f"{s.buffer}[{_list(read)}] may be read while {s.buffer}[{_list(index)}] is on its way"
+                        break
+
+
+def _is_copy(s: Store, at: Place) -> bool:
+    return s.stream is not None and s.buffer in at.buffers and at.buffers[s.buffer].space == "shared"
+
+
+def _never_equal(x: Expr, y: Expr) -> bool:
+    """Whether two remainders of one division are apart by a constant."""
+    if x.op != "mod" or y.op != "mod" or x.args[1] is not y.args[1] or not x.args[1].is_const:
+        return False
+    distance = plus(poly(x.args[0]), poly(y.args[0]), -1)
+    return is_constant(distance) and distance.get((), 0) % x.args[1].attr != 0
 
 
 def _stretches(loop: Loop, places: list[Place]) -> dict[int, int]:

@@ -15,7 +15,7 @@ from ...ir.conditions import conjuncts
 from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
 from ...ir.expr import CHOOSES, DIVIDES, FALSE, ONE, ZERO, Expr, call, load, make, total, var, where
-from ...ir.instructions import ACCUMULATES
+from ...ir.instructions import ACCUMULATES, GROUPED
 from ...ir.knowledge import Range
 from ...ir.primops import COMBINERS
 from ...ir.record import replace
@@ -203,7 +203,7 @@ class Flattener:
         if isinstance(s, k.Region):
             return self.region(s, scope)
         if isinstance(s, k.Barrier):
-            return (p.Barrier(),)
+            return (p.Barrier(s.later),)
         if isinstance(s, k.Prefetch):
             place = scope.places[s.buffer]
             return (p.Prefetch(place.name, place.address(tuple(map(scope.flat, s.index))) + scope.flat(s.ahead), s.cache, s.write),)
@@ -238,7 +238,14 @@ class Flattener:
         found = product(s, [x for x in self._around if isinstance(x, k.Loop)], {name: place.buffer for name, place in scope.places.items()})
         rows, columns = ((scope.places[x.buffer].name, scope.flat(x.address), x.line, x.tile, x.step) for x in (found.rows, found.columns))
         return p.Matrix(
-            found.instruction.name, found.tiles, scope.places[found.result].name, scope.flat(found.address), found.distances, rows, columns
+            found.instruction.name,
+            found.tiles,
+            scope.places[found.result].name,
+            scope.flat(found.address),
+            found.distances,
+            rows,
+            columns,
+            found.group and GROUPED in self.target.instructions,
         )
 
     def while_(self, s: k.While, scope: Scope) -> p.Block:
@@ -261,7 +268,7 @@ class Flattener:
         return (*team, p.Region(body))
 
     def alloc(self, b: k.Buffer, scope: Scope) -> p.Block:
-        b = k.Buffer(b.name, b.dtype, tuple(map(scope.flat, b.shape)), b.space, tuple(map(scope.flat, b.strides)), b.align)
+        b = k.Buffer(b.name, b.dtype, tuple(map(scope.flat, b.shape)), b.space, tuple(map(scope.flat, b.strides)), b.align, b.swizzle)
         name = self.names.fresh(b.name)
         if not b.shape and b.space != "shared":
             scope.places[b.name] = Place(b, name, scalar=True)
@@ -294,7 +301,7 @@ class Flattener:
             if not count.is_const:
                 raise Unsupported("symbolic local buffer", f"the buffer {b.name} needs a constant size on a GPU, not {count!r}")
             space = "stack" if b.space == "private" else b.space
-            return p.Array(name, b.dtype, max(1, count.attr), space, b.align)
+            return p.Array(name, b.dtype, max(1, count.attr), space, b.align, b.swizzle)
         if small:
             return p.Array(name, b.dtype, max(1, count.attr), "register" if b.space == "register" else "stack", b.align)
         return p.Scratch(name, b.dtype, count, b.align or 64)

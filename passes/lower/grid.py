@@ -28,7 +28,9 @@ def grid(body: p.Block, gpu: bool) -> tuple[p.Block, tuple[Expr, ...], tuple[Exp
     if not gpu and not extents:
         return body, (), ()
     if not gpu:
-        if any(isinstance(s, p.For) and s.pragma in THREADS and p.Barrier() in p.statements(s.body) for s in p.statements(body)):
+        if any(
+            isinstance(s, p.For) and s.pragma in THREADS and any(isinstance(t, p.Barrier) for t in p.statements(s.body)) for s in p.statements(body)
+        ):
             raise CompilerBug("lower", "a barrier among threads needs a GPU")
         return p.map_block(body, lambda s: (replace(s, pragma=""),) if isinstance(s, p.For) and s.pragma in extents else None), (), ()
 

@@ -17,7 +17,7 @@ from .tree import Facts, StepError, unique
 
 def schedule(ir: Module, target: Target, options: Options) -> Module:
     """Schedule every kernel of the module.  SourceError [E0601] where a step of the user's script is refused."""
-    facts = Facts.of(ir, options.strict)
+    facts = Facts.of(ir, options.strict, target.shared_bytes)
     script = options.schedules.get(target.runtime)
     if script is not None and options.level > 0 and not any(map(is_scheduled, ir.kernels)):
         return _by_script(ir, facts, script)

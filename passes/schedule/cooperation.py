@@ -43,7 +43,7 @@ class TooMuch(StepError):
     """More memory than the threads of a block share."""
 
 
-def cooperate(kernel: Kernel, facts: Facts, axis: str, threads: int) -> Kernel:
+def cooperate(kernel: Kernel, facts: Facts, axis: str, threads: int, *, most: int = MOST_SHARED) -> Kernel:
     """Let so many threads of a block do together what one did for each iteration of a loop that is bound to blocks, or to other threads of the block.
 
         for i in 0 .. M block.x:                for i in 0 .. M block.x:
@@ -72,7 +72,7 @@ def cooperate(kernel: Kernel, facts: Facts, axis: str, threads: int) -> Kernel:
 
     Sums are of so many parts in a fixed order: --strict refuses those of floats.  Refused is also what would leave a thread's work to all of them: a serial loop
     without a shared one inside, and reductions into more than scalars; and a loop around a barrier whose bounds are not the same for all threads.
-    N is a power of two.
+    N is a power of two.  What they share has no more than `most` bytes.
     """
     loop = find(kernel, axis)
     if not loop.kind.startswith(("block.", "thread.")):
@@ -88,7 +88,7 @@ def cooperate(kernel: Kernel, facts: Facts, axis: str, threads: int) -> Kernel:
         raise StepError("cooperate: the threads around it are not so many everywhere")
     if sum(isinstance(s, Loop) and s.kind.startswith("block.") for s in statements(kernel.body)) != sum(s.kind.startswith("block.") for s in around):
         raise StepError("cooperate: the kernel has other blocks, whose threads are others")
-    found = _Cooperation(kernel, facts, loop, threads, held)
+    found = _Cooperation(kernel, facts, loop, threads, held, min(most, facts.shared_bytes))
     body = found.block(loop.body, None)
     if not found.shared:
         raise StepError(f"cooperate: nothing inside `{axis}` can be shared")
@@ -112,8 +112,8 @@ def whole(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
 class _Cooperation:
     """The walk through the body of the loop."""
 
-    def __init__(self, kernel: Kernel, facts: Facts, loop: Loop, threads: int, held: Sequence[Loop]) -> None:
-        self.facts, self.threads, self.held = facts, threads, held
+    def __init__(self, kernel: Kernel, facts: Facts, loop: Loop, threads: int, held: Sequence[Loop], most: int) -> None:
+        self.facts, self.threads, self.held, self.most = facts, threads, held, most
         self.taken = names_taken(kernel)
         self.thread = fresh(f"{loop.axis}.t", self.taken)
         self.unlike = {x.axis for x in held}  # names that are not the same in all threads of the block
@@ -229,7 +229,7 @@ class _Cooperation:
             raise StepError(f"cooperate: `{buffer.name}` is an array of each of `{self.held[-1].axis}`")
         self.memory.append(Alloc(replace(buffer, space="shared")))
         size = sum(_bytes(s.buffer) for s in self.memory if isinstance(s, Alloc))
-        if size > MOST_SHARED:
+        if size > self.most:
             raise TooMuch(f"cooperate: {size} bytes are more than a block's threads share")
         return ()
 

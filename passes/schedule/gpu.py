@@ -12,8 +12,9 @@ whose extent is limited by 2^31 only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
-from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, maximum, product, var
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, const, maximum, mod, product, var
 from ...ir.kernel import Let, Loop, statements
 from ...ir.record import replace
 from ...ir.simplify import simplify
@@ -101,28 +102,45 @@ def _tiles(plan: Plan) -> Parts:
     if any(not e.names <= plan.facts.sizes.keys() or e.buffers for e in extents.values()):
         raise StepError("the extents are not those of sizes")
     few = product([extents[a] for a in found.rows]).lt(cost.FEW_ROWS + 1)
-    # half the side where whole tiles would leave processors without work, or be half empty
-    half = cost.TILE_SIDE // 2
-    little = product(list(extents.values())).lt(plan.target.cores * cost.TILE_SIDE**2)
-    for axis in (found.rows[-1], found.column):
-        little = call("bit_or", little, extents[axis].lt(half + 1))
-    large = found.accumulator.dtype.bytes <= 4  # more do not fit in a thread's registers
-    return [
-        *((both(few, c), schedule) for c, schedule in _cooperating(plan, found.column_operands)),
-        (little if large else None, lambda part: _tile(part, found, half, 1)),
-        (None, lambda part: _tile(part, found, cost.TILE_SIDE, 2)),
-    ]
+    by_warps = gpu_matrix.fits(plan, found)
+    shapes: Sequence[gpu_tiles.Shape] = (
+        gpu_matrix.shapes(plan) if by_warps else gpu_tiles.SHAPES if found.accumulator.dtype.bytes <= 4 else gpu_tiles.SHAPES[:1]
+    )
+
+    def of_shapes(shapes: Sequence[gpu_tiles.Shape], where: Expr | None) -> Parts:
+        parts: list[tuple[Expr | None, Callable[[Plan], None]]] = []
+        for shape, larger in zip(shapes, (*shapes[1:], None), strict=True):
+            little = None
+            if larger is not None:  # whose tiles would leave processors without work, or be half empty
+                little = product(list(extents.values())).lt(plan.target.cores * larger.each * larger.rows * larger.columns)
+                for axis, side in ((found.rows[-1], larger.rows), (found.column, larger.columns)):
+                    little = call("bit_or", little, extents[axis].lt(side // 2 + 1))
+            parts.append((both(where, little), lambda part, shape=shape: _tile(part, found, shape, by_warps)))
+        return parts
+
+    uneven = _uneven(plan, found) if by_warps and plan.target.copies_ahead else None
+    few_rows = [(both(few, c), schedule) for c, schedule in _cooperating(plan, found.column_operands)]
+    return [*few_rows, *(of_shapes(gpu_matrix.UNEVEN, uneven) if uneven is not None else ()), *of_shapes(shapes, None)]
 
 
-def _tile(plan: Plan, found: roles.Contraction, side: int, halves: int) -> None:
+def _uneven(plan: Plan, found: roles.Contraction) -> Expr | None:
+    """Whether rows of operands begin at no multiple of what is copied at once; None where none do."""
+    steps = dict.fromkeys(e for b in (*found.row_operands, *found.column_operands) for e in plan.facts.buffers[b].steps if e is not ONE)
+    asked = [
+        ZERO.lt(mod(e, const(gpu_tiles.AT_ONCE))) for e in steps if e.op != "mul" or steps.keys().isdisjoint(e.args)
+    ]  # others are multiples of these
+    return reduce(lambda a, b: call("bit_or", a, b), asked) if asked else None
+
+
+def _tile(plan: Plan, found: roles.Contraction, shape: gpu_tiles.Shape, by_warps: bool) -> None:
     """By tensor cores where the target's do what is done here."""
-    if gpu_matrix.fits(plan, found):
+    if by_warps:
         part = plan.another()
         with plan.attempt("not by tensor cores"):
-            gpu_matrix.tile(part, found, side)
+            gpu_matrix.tile(part, found, shape)
             plan.take(part)
             return
-    gpu_tiles.tile(plan, found, side, halves)
+    gpu_tiles.tile(plan, found, next(s for s in reversed(gpu_tiles.SHAPES) if s.rows <= shape.rows and s.columns <= shape.columns))
 
 
 def _turned(plan: Plan) -> Parts:

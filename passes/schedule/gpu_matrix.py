@@ -14,14 +14,21 @@ for tile block.x:
 from __future__ import annotations
 
 from ...ir.dtypes import f32
-from ...ir.instructions import FRAGMENTS
+from ...ir.instructions import FRAGMENTS, GROUPED
 from ...ir.kernel import Store, statements
 from . import gpu_tiles, roles, warps
 from .plan import Plan
 
-DEPTH = 32  # of the reduction, at once in shared memory
-# that share a tile's rows and its columns (H100, 4096³: eight warps of 64 by 32 take 0.633 ms, four of 64 by 64 0.662)
-WARPS = {128: (2, 4), 64: (2, 2)}
+# the smallest first; how many warps share rows and columns
+SHAPES = (gpu_tiles.Shape(64, 64, (2, 2), 32, 4), gpu_tiles.Shape(128, 128, (2, 2), 32, 3), gpu_tiles.Shape(128, 256, (2, 4), 32, 3))
+# where four warps multiply together what 64 rows have
+OF_GROUPS = (gpu_tiles.Shape(64, 64, (4, 1), 64, 4), gpu_tiles.Shape(128, 128, (8, 1), 64, 3), gpu_tiles.Shape(128, 256, (8, 1), 64, 4))
+# where rows of memory begin anywhere: copies on their way would be of one element each, so pieces come through registers (H100, 1000×999×1001: 0.086 ms, 0.157 so)
+UNEVEN = (gpu_tiles.Shape(64, 64, (2, 2), 32, 0), gpu_tiles.Shape(128, 128, (2, 4), 32, 0))
+
+
+def shapes(plan: Plan) -> tuple[gpu_tiles.Shape, ...]:
+    return OF_GROUPS if GROUPED in plan.target.instructions else SHAPES
 
 
 def fits(plan: Plan, found: roles.Contraction) -> bool:
@@ -37,14 +44,14 @@ def fits(plan: Plan, found: roles.Contraction) -> bool:
     return all(a.op == "cast" and a.args[0].dtype in operands for a in factors) and len({a.args[0].dtype for a in factors}) == 1
 
 
-def tile(plan: Plan, found: roles.Contraction, side: int) -> None:
-    """`side`: of a tile.  StepError where the kernel is no such contraction."""
+def tile(plan: Plan, found: roles.Contraction, shape: gpu_tiles.Shape) -> None:
+    """StepError where the kernel is no such contraction."""
     row, column = found.rows[-1], found.column
     outer = plan.ordered(row, column)
     depth = plan.collapsed(found.reduced)
     along = {b: gpu_tiles.runs_along(plan, b, depth) for b in (*found.row_operands, *found.column_operands)}
     blocks, cut = [], list[tuple[str, str, str, str]]()
-    for axis, deal, count in zip((row, column), (warps.rows, warps.columns), WARPS[side], strict=True):
+    for axis, side, deal, count in zip((row, column), shape[:2], (warps.rows, warps.columns), shape.parts, strict=True):
         before = plan.kernel
         plan.do("split", axis, side, tail="pad")
         block, inner = plan.added(before)
@@ -54,13 +61,22 @@ def tile(plan: Plan, found: roles.Contraction, side: int) -> None:
     threads, piece = [down, across, line, pair], [high, half, wide, beside]
     plan.do("reorder", *blocks, *threads, *piece)
     operands = [(b, list(axes), along[b]) for group, axes in ((found.row_operands, cut[0]), (found.column_operands, cut[1])) for b in group]
-    pieces, inside, copies = gpu_tiles.through_shared(plan, found.accumulator.name, depth, threads, piece, operands, DEPTH, by_warps=True)
+    pieces, inside, copies = gpu_tiles.through_shared(
+        plan, found.accumulator.name, depth, threads, piece, operands, shape.depth, by_warps=True, swizzled=True
+    )
     block = plan.collapsed([*outer, *blocks])
     plan.do("bind", block, "block.x")
-    count = WARPS[side][0] * WARPS[side][1]
-    plan.do("cooperate", block, 32 * count)
-    plan.do("fetch", pieces, *copies)
-    gpu_tiles.ask_at_once(plan, pieces)
-    plan.do("matrix", inside)
+    count = shape.parts[0] * shape.parts[1]
+    plan.do("cooperate", block, 32 * count, most=plan.target.shared_bytes)
+    if shape.slots and plan.target.copies_ahead:
+        gpu_tiles.arrive_ahead(plan, pieces, copies, shape.slots, behind=int(GROUPED in plan.target.instructions))
+        plan.do("matrix", inside)
+        gpu_tiles.whole_pieces(plan, pieces)
+    else:
+        plan.do("fetch", pieces, *copies)
+        gpu_tiles.ask_at_once(plan, pieces)
+        plan.do("matrix", inside)
     gpu_tiles.unrolled(plan)
-    plan.note(f"reuse along `{row}` and `{column}`: tiles of {side}×{side} by {count} warps on tensor cores, operands through shared memory")
+    plan.note(
+        f"reuse along `{row}` and `{column}`: tiles of {shape.rows}×{shape.columns} by {count} warps on tensor cores, operands through shared memory"
+    )

@@ -16,9 +16,10 @@ A thread's piece is four neighbours along each axis, or twice four with half a t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ...ir.expr import ONE
-from ...ir.kernel import Barrier, Kernel, Loop, Store, statements, written
+from ...ir.kernel import Barrier, Block, If, Kernel, Loop, Store, perfect, statements, written
 from ...ir.walks import postorder
 from . import roles
 from .affine import constant_extent, stride
@@ -26,7 +27,22 @@ from .plan import Plan
 from .tree import all_loops, around
 
 NEIGHBOURS = 4  # of a piece, along each axis: what one load brings
-DEPTH = 16  # of the reduction, at once in shared memory
+
+
+class Shape(NamedTuple):
+    """A tile, and how its rows and its columns are shared: how many times four neighbours a thread has of each, or how many warps there are along each."""
+
+    rows: int
+    columns: int
+    parts: tuple[int, int]
+    depth: int  # of the reduction, at once in shared memory
+    slots: int  # pieces of it that are there or on their way
+    each: int = 1  # tiles for each processor, with fewer than which smaller ones are as good
+
+
+# The smallest first.  (H100, f32, beside cuBLAS: 1024³ 0.92, 1536³ 0.93 and in the largest tiles 0.70, of which there are 1.1 for each processor; 4096×512×1024 0.90 and 0.84, of 1.9; 2048³ 0.91 and 0.91; 4096³ 0.92 to 0.95, 8192³ 0.95.)
+SHAPES = (Shape(64, 64, (2, 1), 16, 2), Shape(64, 128, (2, 2), 16, 2), Shape(128, 128, (2, 2), 16, 2, 4))
+DEPTH = 16  # of the reduction, at once in shared memory, in a cascade
 SPARE = 4  # elements behind each of these, where a copy goes along the reduction
 PAD = 8  # behind each row where warps multiply: rows one below the other begin in different banks
 AT_ONCE = 8  # elements of 16 bits that a thread copies at once: 16 bytes
@@ -34,30 +50,33 @@ DEAR = 56  # operations of an element that is copied, above which its text stand
 UNROLLED = 16  # most iterations of a loop over what is in registers
 
 
-def tile(plan: Plan, found: roles.Contraction, side: int, halves: int) -> None:
-    """`side`: of a tile; `halves`: how many times four neighbours along each axis a thread computes.  StepError where the kernel is no such contraction."""
+def tile(plan: Plan, found: roles.Contraction, shape: Shape) -> None:
+    """StepError where the kernel is no such contraction."""
     row, column = found.rows[-1], found.column
     outer = plan.ordered(row, column)
     depth = plan.collapsed(found.reduced)
     along = {b: runs_along(plan, b, depth) for b in (*found.row_operands, *found.column_operands)}
-    rows, columns = (_cut(plan, axis, side, halves) for axis in (row, column))
+    rows, columns = (_cut(plan, *cut) for cut in zip((row, column), shape[:2], shape.parts, strict=True))
     threads, piece = [rows[2], columns[2]], [*rows[1:2], rows[3], *columns[1:2], columns[3]]
     piece = [a for a in piece if a]
     plan.do("reorder", rows[0], columns[0], *threads, *piece)
     operands = [
         (b, [a for a in axes[1:] if a], along[b]) for group, axes in ((found.row_operands, rows), (found.column_operands, columns)) for b in group
     ]
-    blocks, _, copies = through_shared(plan, found.accumulator.name, depth, threads, piece, operands, DEPTH)
+    ours = {plan.facts.buffers[b].dtype for b in along} == {found.accumulator.dtype} and found.accumulator.dtype.bytes == 4
+    blocks, _, copies = through_shared(plan, found.accumulator.name, depth, threads, piece, operands, shape.depth, at_once=4 if ours else 1)
     block = plan.collapsed([*outer, rows[0], columns[0]])
     plan.do("bind", block, "block.x")
-    count = (side // (NEIGHBOURS * halves)) ** 2
+    count = shape.rows * shape.columns // (NEIGHBOURS**2 * shape.parts[0] * shape.parts[1])
     plan.do("cooperate", block, count)
     dear = [s.buffer for s in statements(plan.kernel.body) if isinstance(s, Store) and s.buffer in copies and len(postorder(s.value)) > DEAR]
-    if not dear and all(plan.facts.buffers[b].dtype is found.accumulator.dtype for b in along):
-        plan.do("fetch", blocks, *copies)  # (H100, 4096³: f32 in 3.6 ms, 4.7 without; bf16, converted on the way, in 14.1, 8.3 without)
+    if not dear and {plan.facts.buffers[b].dtype for b in along} == {found.accumulator.dtype}:
+        arrive_ahead(plan, blocks, copies, shape.slots)
+        if plan.target.copies_ahead:
+            whole_pieces(plan, blocks)
     unrolled(plan, dear)
     plan.note(
-        f"reuse along `{row}` and `{column}`: tiles of {side}×{side} by {count} threads, {NEIGHBOURS * halves}×{NEIGHBOURS * halves} each, operands through shared memory"
+        f"reuse along `{row}` and `{column}`: tiles of {shape.rows}×{shape.columns} by {count} threads, {NEIGHBOURS * shape.parts[0]}×{NEIGHBOURS * shape.parts[1]} each, operands through shared memory"
     )
 
 
@@ -70,6 +89,8 @@ def through_shared(
     operands: list[tuple[str, list[str], bool]],
     deep: int,
     by_warps: bool = False,
+    at_once: int = 0,
+    swizzled: bool = False,
 ) -> tuple[str, str, list[str]]:
     """The reduction of a nest over threads and what each of them has, block by block, what it reads of these operands by way of shared memory.
 
@@ -91,27 +112,30 @@ def through_shared(
         own = [renamed[a] for a in axes]
         before = plan.kernel
         if by_warps and along:
-            plan.do("stage", b, *own, inside, at=blocks, space="shared", pad=PAD, plain=1)
+            plan.do("stage", b, *own, inside, at=blocks, space="shared", pad=0 if swizzled else PAD, plain=1)
         elif by_warps:
-            plan.do("stage", b, inside, *own, at=blocks, space="shared", spare=PAD, plain=1)
+            plan.do("stage", b, inside, *own, at=blocks, space="shared", spare=0 if swizzled else PAD, plain=1)
         elif along:
             plan.do("stage", b, inside, *own, at=blocks, space="shared", order=",".join((*own, inside)), spare=SPARE)
         else:
             plan.do("stage", b, inside, *own, at=blocks, space="shared")
         copies.append(plan.newest(before))
-        if by_warps:
-            _in_pieces(plan, copies[-1], before)
+        at_once = at_once or (AT_ONCE if by_warps else 1)
+        if at_once > 1 and (by_warps or not along):
+            _in_pieces(plan, copies[-1], before, at_once)
+        if swizzled:
+            plan.do("swizzle", copies[-1], 1 if along else len(own))
     return blocks, inside, copies
 
 
-def _in_pieces(plan: Plan, packed: str, before: Kernel) -> None:
-    """A thread copies eight elements that lie side by side at once."""
+def _in_pieces(plan: Plan, packed: str, before: Kernel, at_once: int) -> None:
+    """A thread copies so many elements that lie side by side at once."""
     *_, beside, last = plan.copying(packed, before)
-    if (plan.extent(last) or 0) < AT_ONCE:
+    if (plan.extent(last) or 0) < at_once:
         last = plan.collapsed([beside, last])
-    if (plan.extent(last) or 0) > AT_ONCE:
+    if (plan.extent(last) or 0) > at_once:
         earlier = plan.kernel
-        plan.do("split", last, AT_ONCE, tail="perfect")
+        plan.do("split", last, at_once, tail="perfect")
         last = plan.added(earlier)[1]
     plan.do("vectorize", last)
 
@@ -125,11 +149,32 @@ def unrolled(plan: Plan, dear: Sequence[str] = ()) -> None:
             plan.do("unroll", s.axis)
 
 
+def arrive_ahead(plan: Plan, blocks: str, copies: Sequence[str], slots: int, behind: int = 0) -> None:
+    """What each iteration of a loop over blocks copies is on its way before."""
+    if not plan.target.copies_ahead:
+        plan.do("fetch", blocks, *copies)
+        return
+    plan.do("ring", blocks, *copies, slots=slots, behind=behind or "")
+
+
+def whole_pieces(plan: Plan, blocks: str) -> None:
+    """The iterations of a loop over blocks whose copies are inside their operands ask nothing."""
+    path = [s for s in around(plan.kernel, blocks) if isinstance(s, Loop)]
+    plan.tried("peel", blocks, fixed=1, over=",".join(s.axis for s in path if s.kind.startswith("thread.")))
+
+
 def ask_at_once(plan: Plan, blocks: str) -> None:
     """What is copied together in each iteration of a loop over blocks is asked about at once, where it has borders."""
-    for turn in plan.loop(blocks).body:
-        if isinstance(turn, Loop) and isinstance(lanes := turn.body[0], Loop) and lanes.kind == "vector":
-            plan.tried("interior", turn.axis, lanes.axis, fixed=1)
+
+    def ask(block: Block) -> None:
+        for s in block:
+            nest, body = perfect((s,))
+            if isinstance(s, If):
+                ask(s.body)
+            elif nest and len(body) == 1 and isinstance(body[0], Store) and not body[0].combiner:
+                plan.tried("interior", *[x.axis for x in nest], fixed=1)
+
+    ask(plan.loop(blocks).body)
 
 
 def runs_along(plan: Plan, buffer: str, depth: str) -> bool:

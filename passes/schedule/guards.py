@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...ir import polynomial as pl
 from ...ir.bounds import Known
 from ...ir.conditions import conjuncts
 from ...ir.dtypes import INDEX, bf16, f16, f32
-from ...ir.expr import DIVIDES, FALSE, ONE, TRUE, ZERO, Expr, both, call, const, floordiv, maximum, minimum, var, where
+from ...ir.expr import DIVIDES, FALSE, ONE, TRUE, ZERO, Expr, both, call, const, floordiv, make, maximum, minimum, var, where
 from ...ir.kernel import (
     Alloc,
     Block,
@@ -31,7 +31,7 @@ from ...ir.kernel import (
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, rewrite, substitute
-from .affine import at_least, constant_extent, extreme, inside as within, minus
+from .affine import at_least, constant_extent, extreme, inside as within, minus, upper
 from .tree import Facts, StepError, around, copy, find, fresh, loads_in, names_taken, nest, rename, replace_loop, simple, unless
 
 
@@ -245,7 +245,7 @@ def _holds_everywhere(guard: Expr, last_value: dict[str, int], inner: set[str], 
     return pl.expr(left).le(pl.expr(right)) if mentioned else None
 
 
-def peel(kernel: Kernel, facts: Facts, axis: str, *, clamps: int = 0, fixed: int = 0) -> Kernel:
+def peel(kernel: Kernel, facts: Facts, axis: str, *, clamps: int = 0, fixed: int = 0, over: tuple[str, ...] = ()) -> Kernel:
     """The iterations of a loop that need its guards, after those that do not.
 
         for p.0 in 0 .. ceil(K / 16) reduce:                  for p.0 in 0 .. K // 16 reduce:
@@ -257,6 +257,7 @@ def peel(kernel: Kernel, facts: Facts, axis: str, *, clamps: int = 0, fixed: int
 
     The guards are comparisons `e < S` with e linear in the axis, growing with it, and in axes of constant extent inside of it; S depends on none of them.  With clamps=1, positions
     `min(e, S - 1)` become `e` in the first part; with fixed=1, where guards that do not move with the axis fail for some of the loops inside of it, the first part has no iteration.
+    What holds is what does for all values of the axes `over`, of loops around: so threads that wait for one another in the body have as many iterations of both parts.
     """
     loop = find(kernel, axis)
     if loop.start is not ZERO or loop.step is not ONE:
@@ -265,15 +266,20 @@ def peel(kernel: Kernel, facts: Facts, axis: str, *, clamps: int = 0, fixed: int
         raise StepError(f"peel: `{axis}` is a vector, all of whose lanes run")
     last_value = {s.axis: e - 1 for s in statements(loop.body) if isinstance(s, Loop) and s.start is ZERO and (e := constant_extent(s)) is not None}
     named = {s.axis if isinstance(s, Loop) else s.name for s in statements(loop.body) if isinstance(s, (Loop, Let))}
+    around_it = {s.axis for s in around(kernel, axis) if isinstance(s, Loop)}
+    if not set(over) <= around_it - {axis}:
+        raise StepError(f"peel: not all of {', '.join(over)} are around `{axis}`")
+    known = within((*around(kernel, axis), *(s for s in statements(loop.body) if isinstance(s, Loop))), facts.known) if over else facts.known
     inside: dict[Expr, Expr] = {}  # guard, or position that is kept from running over -> what it is in the first part
     ends: dict[Expr, None] = {}
     others: dict[Expr, None] = {}
     for s in statements(loop.body):
         for n in (n for e in expressions(s) for n in postorder(e)):
             for guard, value in _guards(n, {axis, *last_value} if clamps else set()):
-                if (until := _holds_until(guard, axis, last_value, named)) is not None:
+                asked = _for_all(guard, over, {*over, *last_value}, known)
+                if (until := _holds_until(asked, axis, last_value, named | set(over))) is not None:
                     inside[n], ends[until] = value, None
-                elif fixed and axis not in guard.names and (holds := _holds_everywhere(guard, last_value, named, False)) is not None:
+                elif fixed and axis not in guard.names and (holds := _holds_everywhere(asked, last_value, named | set(over), bool(over))) is not None:
                     inside[n], others[holds] = value, None
     if not inside:
         raise StepError(f"peel: no guard of `{axis}` holds up to an iteration of it")
@@ -285,6 +291,24 @@ def peel(kernel: Kernel, facts: Facts, axis: str, *, clamps: int = 0, fixed: int
     whole = map_expressions(loop.body, lambda e: simple(substitute(e, inside)))
     (rest,) = copy((replace(loop, start=end),), names_taken(kernel))
     return replace_loop(kernel, axis, lambda _: (replace(loop, stop=end, body=_drop_true(whole)), rest))
+
+
+def _for_all(guard: Expr, over: Sequence[str], axes: set[str], known: Known) -> Expr:
+    """A comparison that holds where the guard does for all values of the axes `over`; itself where it moves with none of them, or they cannot be told apart from others but `axes`."""
+    if not over or guard.args[0].dtype is not INDEX:
+        return guard
+    most = 0
+    rest: dict[pl.Monomial, int] = {}
+    for monomial, factor in pl.poly(minus(*guard.args)).items():
+        names = frozenset[str]().union(*(a.names for a in monomial))
+        found = upper(pl.expr({monomial: factor}), known) if names and names <= axes else None
+        if found is not None:
+            most += found
+        elif names.isdisjoint(over):
+            rest[monomial] = factor
+        else:
+            return guard
+    return make("less_than", guard.dtype, (pl.expr(rest) + most, ZERO))
 
 
 def _holds_until(guard: Expr, axis: str, last_value: dict[str, int], inner: set[str]) -> Expr | None:

@@ -11,6 +11,7 @@ from ...ir.places import path_of
 from ...ir.record import replace
 from ...ir.renaming import at_places
 from ...ir.simplify import simplify
+from ...ir.swizzle import ALIGN, LINE, fits
 from ...ir.walks import substitute
 from .affine import constant_extent, inside, stride
 from .tree import Facts, StepError, all_loops, fresh, loads_in, local_buffers, names_taken, nest, reads, rename, replace_at, replace_loop, touched
@@ -60,6 +61,26 @@ def gaps(kernel: Kernel, facts: Facts, buffer: str, spare: int) -> Kernel:
         raise StepError(f"gaps: no local array `{buffer}` of rows")
     steps = list(alloc.buffer.steps)
     new = replace(alloc.buffer, strides=(steps[0] + spare, *steps[1:]), align=64)
+    return kernel.with_body(map_block(kernel.body, lambda s: (Alloc(new),) if s is alloc else None))
+
+
+def swizzle(kernel: Kernel, facts: Facts, buffer: str, axes: int) -> Kernel:
+    """Let the pieces of an array's rows change places (`ir/swizzle.py`), so that threads read rows and columns of it without waiting for one another.
+
+        alloc a: f16[2, 8, 64]    →    alloc a: f16[2, 8, 64] align 1024 swizzle 64             (swizzle a 1)
+
+    A row is what the last `axes` of the array have together: a power of two, of elements of 16 bits that the threads of a block share.  Rows are a multiple of eight, those shorter than a line of 64 of as many lines; the array has no gaps.
+    """
+    path = path_of(kernel, buffer)
+    alloc = path[-1] if path else None
+    old = alloc.buffer if isinstance(alloc, Alloc) else None
+    if old is None or old.space != "shared" or old.strides or not 0 < axes <= len(old.shape) or not all(e.is_const for e in old.shape):
+        raise StepError(f"swizzle: `{buffer}` is no array of constant extents, without gaps, that threads share")
+    extents = [e.attr for e in old.shape]
+    row = prod(extents[-axes:])
+    if row & (row - 1) or not fits(old.dtype, prod(extents), max(row, LINE)):
+        raise StepError(f"swizzle: `{buffer}` is not made of whole groups of eight rows of {row} elements of 16 bits")
+    new = replace(old, align=ALIGN, swizzle=max(row, LINE))
     return kernel.with_body(map_block(kernel.body, lambda s: (Alloc(new),) if s is alloc else None))
 
 

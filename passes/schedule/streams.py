@@ -40,6 +40,8 @@ def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> K
     condition = large(facts, buffer, least)
     if condition is FALSE:
         raise StepError(f"stream_store: `{buffer}` never has {least} bytes")
+    if not all(loops for _, loops in stores):
+        raise StepError(f"stream_store: one element of `{buffer}` is stored in no loop")
     cut = {s.name: s for s in statements(kernel.body) if isinstance(s, Let) and buffer in s.value.names and to_line(buffer) in postorder(s.value)}
     conditions = {id(s): _whole(facts, s, loops, condition, cut) for s, loops in stores}
     if all(c is FALSE for c in conditions.values()):

@@ -53,14 +53,16 @@ class Facts:
     sizes: Mapping[str, Size] = field(default_factory=dict)
     strict: bool = False  # float reductions keep their order
     assumed: Expr | None = None  # a condition on the sizes under which the kernel runs
+    shared_bytes: int = 48 << 10  # what the threads of a block may share
     known: Known = field(init=False, compare=False)  # the sizes' bounds and the condition, for proofs
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "known", assuming(Known(dict(self.sizes)), self.assumed))
 
     @staticmethod
-    def of(module: Module, strict: bool = False) -> Facts:
-        return Facts({n: module.buffer(n) for n in (*(p.name for p in module.ports), *(t.name for t in module.temps))}, module.size_info(), strict)
+    def of(module: Module, strict: bool = False, shared_bytes: int = 48 << 10) -> Facts:
+        buffers = {n: module.buffer(n) for n in (*(p.name for p in module.ports), *(t.name for t in module.temps))}
+        return Facts(buffers, module.size_info(), strict, shared_bytes=shared_bytes)
 
 
 # ---- finding

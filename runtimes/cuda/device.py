@@ -12,7 +12,7 @@ import numpy
 from ...ir.errors import DeviceError, ToolError
 from ...ir.layout import layout
 from ...ir.program import DEVICE_ERROR, OK, Program
-from .emit import kernel_names
+from .emit import kernel_names, shared_memory
 from .entry import Entry, Launch, Pointer, can_fail
 
 _WARM_UP = 2
@@ -65,6 +65,10 @@ class DeviceLibrary:
             except cupy.cuda.driver.CUDADriverError as error:
                 capability = self._device.compute_capability
                 raise DeviceError(f"device {device} (compute capability {capability}) does not take {path.name}: {error}") from None
+            self._asked = {f.name: shared_memory(f).bytes for f in program.functions}
+            for name, bytes_ in self._asked.items():
+                if bytes_:
+                    self._kernels[name].max_dynamic_shared_size_bytes = bytes_
             self._word = cupy.zeros(1, cupy.int32) if any(map(can_fail, program.functions)) else None
         self._entry = Entry(program, self._allocate, self._word)
 
@@ -112,7 +116,7 @@ class DeviceLibrary:
 
     def _start(self, launches: list[Launch]) -> None:
         for launch in launches:
-            self._kernels[launch.function](launch.grid, launch.threads, launch.args)
+            self._kernels[launch.function](launch.grid, launch.threads, launch.args, shared_mem=self._asked[launch.function])
 
     def _run(self, launches: list[Launch]) -> int:
         """Launch, wait, and give what a kernel found wrong."""

@@ -93,13 +93,15 @@ class Driver:
             name=arch,
             describe=f"{arch}, {processors} multiprocessors, {shared} KiB of shared memory a block",
             native=frozenset(op for op in OPS if any(key.partition(".")[0] == op for key in self.description.spell)),
-            instructions=frozenset(n for n, row in self.description.table["instructions"].items() if row["needs"]["sm"] <= int(arch[3:].rstrip("a"))),
+            instructions=frozenset(n for n, row in self.description.table["instructions"].items() if _has(arch, row["needs"])),
             dtypes=frozenset(table["dtypes"]),
             arithmetic=frozenset(table["arithmetic"]),
             vector_bytes=VECTOR_BYTES,
             cores=processors,
             gpu=True,
             max_threads=table["max_threads"],
+            shared_bytes=shared << 10,
+            copies_ahead=int(arch[3:].rstrip("a")) >= 80,
             options=options,
         )
 
@@ -136,7 +138,17 @@ class Driver:
         flags = ["-O0", "-g"] if target.options["DEBUG"] else ["-O2"]
         # the device contracts to FMA; a host that does not know of the instruction would call libm for each
         # of <math.h> and <stdlib.h> the C library's own: what C++ lays over them takes longer to read than a kernel to compile
-        flags += ["-std=gnu++17", "-nostdinc++", "-ffp-contract=fast", "-fno-math-errno", "-fno-exceptions", "-fno-rtti", "-fPIC", "-Wno-attributes"]
+        flags += [
+            "-std=gnu++17",
+            "-nostdinc++",
+            "-ffp-contract=fast",
+            "-fno-math-errno",
+            "-fno-strict-aliasing",
+            "-fno-exceptions",
+            "-fno-rtti",
+            "-fPIC",
+            "-Wno-attributes",
+        ]
         flags += ["-mcpu=native" if machine.architecture == "aarch64" else "-march=native", "-DLM_HOST"]
         flags += ["-fsanitize=thread", "-DLM_RACE"] if target.options["RACE"] else []
         compile_ = [*compiler.command, "-x", "c++", *flags, "-include", str(self.folder / "lm_host.h"), "-c", "kernel.cu", "-o", "kernel.o"]
@@ -250,6 +262,11 @@ def native_architecture() -> str | None:
         library.cuDeviceGetAttribute(ctypes.byref(value), attribute, 0)
         numbers.append(value.value)
     return architecture_for(numbers[0], numbers[1])
+
+
+def _has(arch: str, needs: dict[str, Any]) -> bool:
+    """Whether an architecture is late enough for an instruction, or the one that has it."""
+    return arch == needs["only"] if "only" in needs else needs["sm"] <= int(arch[3:].rstrip("a"))
 
 
 def architecture_for(major: int, minor: int) -> str | None:

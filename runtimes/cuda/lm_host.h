@@ -120,6 +120,56 @@ static inline LM_QUIET uint3 lm_place(uint64_t k, uint3 whole) {
   return {(unsigned)(k % whole.x), (unsigned)(k / whole.x % whole.y), (unsigned)(k / whole.x / whole.y)};
 }
 
+/* ---- copies that arrive when a barrier has waited for them: as late as they may.  Until then there is nothing that anybody should read. */
+
+struct lm_copy {
+  void *to;
+  uint64_t stretch; /* between barriers, in which it began */
+  int bytes;
+  uint8_t what[16];
+};
+
+static thread_local struct {
+  lm_copy *copies;
+  uint64_t count, room, stretch;
+  int later; /* of the barrier that is being waited at */
+} lm_on_way;
+
+static LM_QUIET void lm_copy_begins(void *to, const void *from, int bytes, int whole) {
+  if (lm_on_way.count == lm_on_way.room) {
+    lm_on_way.room = lm_on_way.room * 2 + 64;
+    lm_on_way.copies = (lm_copy *)realloc(lm_on_way.copies, lm_on_way.room * sizeof(lm_copy));
+    if (!lm_on_way.copies) abort();
+  }
+  lm_copy *const copy = &lm_on_way.copies[lm_on_way.count++];
+  *copy = {to, lm_on_way.stretch, whole, {}};
+  memcpy(copy->what, from, bytes);
+}
+
+static inline void lm_copy_later(void *to, const void *from, int bytes, int whole) {
+  uint8_t what[16];
+  for (int k = 0; k < bytes; k++) what[k] = ((const uint8_t *)from)[k];
+  lm_copy_begins(to, what, bytes, whole);
+  for (int k = 0; k < whole; k++) ((uint8_t *)to)[k] = 0xff; /* NaN */
+}
+
+static inline LM_QUIET void lm_arrived(int later) { lm_on_way.later = later; }
+
+/* All threads are at the barrier. */
+static LM_QUIET void lm_arrive(void) {
+  uint64_t left = 0;
+  lm_on_way.stretch++;
+  for (uint64_t k = 0; k < lm_on_way.count; k++) {
+    const lm_copy copy = lm_on_way.copies[k];
+    if (copy.stretch + lm_on_way.later >= lm_on_way.stretch) {
+      lm_on_way.copies[left++] = copy;
+    } else {
+      memcpy(copy.to, copy.what, copy.bytes);
+    }
+  }
+  lm_on_way.count = left;
+}
+
 /* ---- the threads of a block: plain calls until one of them waits */
 
 struct lm_fiber {
@@ -200,6 +250,7 @@ static inline LM_QUIET void __syncthreads(void) {
   if (++lm_team.arrived == lm_team.order->count) { /* the last one: it goes on first, then those that came latest */
     lm_team.arrived = 0;
     lm_team.phase++;
+    if (lm_on_way.count) lm_arrive();
     lm_team.ready = lm_team.waiting;
     lm_team.waiting = NULL;
     return;
@@ -249,6 +300,9 @@ template <class F> static LM_QUIET void lm_launch(dim3 grid, dim3 block, const F
   }
 }
 #define LM_LAUNCH(kernel, grid, block, stream, ...) ((void)(stream), lm_launch(grid, block, [&] { kernel(__VA_ARGS__); }))
+
+#define LM_LAUNCH_SHARED(kernel, grid, block, bytes, stream, ...) LM_LAUNCH(kernel, grid, block, stream, __VA_ARGS__)
+#define LM_SHARED(bytes) __shared__ __align__(1024) unsigned char lm_shared[bytes]
 
 /* A launch for who loads the kernels without the entry: `thread` is called once for each thread, with its indices set. */
 extern "C" __attribute__((weak)) void lm_host_launch(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, void (*thread)(void)) {

@@ -52,7 +52,7 @@ class Alternative:
 
     @cached_property
     def facts(self) -> Facts:
-        return Facts.of(self.nests, self.options.strict)
+        return Facts.of(self.nests, self.options.strict, self.target.shared_bytes)
 
     @cached_property
     def defaults(self) -> tuple[Script, ...]:
@@ -177,7 +177,7 @@ def alternatives(graph: Graph, target: Target, options: Options, sizes: Mapping[
         nests: Any = run_pipeline(graph, "graph", target, chosen, stop_after=UNSCHEDULED)
         if any(nests == other.nests for _, other in found):
             continue
-        facts = Facts.of(nests, options.strict)
+        facts = Facts.of(nests, options.strict, target.shared_bytes)
         kernels = tuple(automatic(unique(k), facts, target, chosen) for k in nests.kernels)
         work = sum(w.cost(sizes) for w in work_of(nests))
         if not found or work <= FARTHER * found[0][0]:
