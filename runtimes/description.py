@@ -45,7 +45,7 @@ import tomli
 
 from ..ir.dtypes import DTYPES
 from ..ir.errors import UsageError
-from ..ir.instructions import FRAGMENTS, INSTRUCTIONS, LANE_BY_LANE, QUOTIENT, TILES
+from ..ir.instructions import FRAGMENTS, GROUPED, INSTRUCTIONS, LANE_BY_LANE, QUOTIENT, TILES
 from ..ir.primops import OPS
 from . import ConfigKey, Description
 from .spelling import parse
@@ -142,7 +142,7 @@ def check(table: dict[str, Any], where: str) -> None:
             _holes(text, OPS[op].arity if op in OPS else None, f"{where}: [spell] {op} = {text!r}")
     for name, row in table.get("instructions", {}).items():
         here = f"{where}: [instructions.{name}]"
-        _known(name, (*INSTRUCTIONS, *LANE_BY_LANE, QUOTIENT.name, *TILES, *FRAGMENTS), f"{where}: [instructions]", "instruction")
+        _known(name, (*INSTRUCTIONS, *LANE_BY_LANE, QUOTIENT.name, *TILES, *FRAGMENTS, GROUPED), f"{where}: [instructions]", "instruction")
         _typed(row, dict, here)
         _keys(row, _INSTRUCTION, here)
         for needed in _INSTRUCTION:
