@@ -10,9 +10,9 @@ from .expr import SOMEWHERE, Expr
 from .walks import postorder
 
 
-def evaluate(root: Expr, environment: Mapping[str, Any]) -> Any:
+def evaluate(root: Expr, environment: Mapping[str, Any], total: bool = False) -> Any:
     """The value of an integer (or boolean) expression over sizes and variables, exactly; a variable alone may be of any kind.  Raises KeyError for an unbound name,
-    ZeroDivisionError where a division by zero is reached."""
+    ZeroDivisionError where a division by zero is reached; `total`: that is 0, as in what is emitted."""
     value: dict[Expr, Any] = {}
     for n in postorder(root):
         if n.op == "const":
@@ -23,6 +23,8 @@ def evaluate(root: Expr, environment: Mapping[str, Any]) -> Any:
             value[n] = environment[f"${n.attr}"]
         elif n.op == "to_line":
             value[n] = SOMEWHERE
+        elif total and n.op in ("floordiv", "mod") and value[n.args[1]] == 0:
+            value[n] = 0
         else:
             value[n] = _INTEGER[n.op](*(value[a] for a in n.args))
     return value[root]

@@ -83,7 +83,7 @@ class RawModule:
 
     def get_function(self, name: str) -> Any:
         getattr(self._library, name)  # AttributeError where there is no such symbol
-        return lambda grid, block, args: _launch(self._library, name, grid, block, args)
+        return lambda grid, block, args, shared_mem=0: _launch(self._library, name, grid, block, args)
 
 
 def _launch(shim: ctypes.CDLL, name: str, grid: Sequence[int], block: Sequence[int], args: Sequence[Any]) -> None:

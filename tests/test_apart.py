@@ -37,8 +37,8 @@ def test_each_nest_has_loops_of_its_own() -> None:
 
 def test_nests_that_are_turned_over_share_no_names() -> None:
     """Each is scheduled by itself, and so named that the steps of all are those of the whole kernel: what begins before a line is a nest more."""
-    text = """(composite halves ((B{u8}[N K 18]<2 1 0>) -> (Y{i32}[N K 32]))
-      (setf byte (slice B _ _ (2 18))) (return (- (cast i32 (concat (logand byte 15) (ash byte -4) :axis -1)) 8)))"""
+    text = """(composite halves ((B{u8}[N K 258]<2 1 0>) -> (Y{i32}[N K 512]))
+      (setf byte (slice B _ _ (2 258))) (return (- (cast i32 (concat (logand byte 15) (ash byte -4) :axis -1)) 8)))"""
     before, kernel, facts = scheduled(text)
     names = defined(kernel.body)
     assert len(set(names)) == len(names)

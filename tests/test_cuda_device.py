@@ -61,7 +61,7 @@ def test_a_call_copies_launches_and_copies_back(cupy: Any, tmp_path: Path) -> No
     assert device_library(c).call({"A": a, "B": b, "C": d}, {"M": 37, "K": 5, "N": 21}) == 0
     np.testing.assert_allclose(d, before + a @ b, rtol=1e-5, atol=1e-5)
     ((name, grid, threads, args),) = cupy.launches
-    assert (name, grid, threads) == ("lm_gemm_0_3", (1, 1, 1), (256, 1, 1))  # one tile of 64 × 64
+    assert (name, grid, threads) == ("lm_gemm_0_3", (1, 1, 1), (128, 1, 1))  # one tile of 64 × 64
     assert [type(x).__name__ for x in args] == ["ndarray"] * 3 + ["int64"] * 3 and [int(x) for x in args[3:]] == [37, 5, 21]
 
 
@@ -133,6 +133,16 @@ def test_a_grid_is_never_larger_than_a_launch_may_be(cupy: Any, tmp_path: Path) 
     count = 1 << 41
     _, (launch,) = entry.plan({"X": Pointer(1 << 50, None), "Y": Pointer(1 << 51, None)}, {}, {"N": count})
     assert launch.grid == (2**31 - 1, 1, 1) and launch.threads == (256, 1, 1) and int(launch.args[-1]) == count
+
+
+def test_sizes_of_zero_divide_to_zero_as_in_what_is_emitted() -> None:
+    from luminal.compiler import Settings, compilations
+    from luminal.runtimes.cuda.entry import Entry, Pointer
+
+    (c,) = compilations("quadratic_form", Settings(runtime="cuda", target="sm_90a"))
+    pointers = {port.name: Pointer(k << 40, None) for k, port in enumerate(c.program.ports, 1)}
+    code, _ = Entry(c.program, lambda _: Pointer(1 << 60, None), None).plan(pointers, {}, {"batch": 1, "N": 0})
+    assert code == 0
 
 
 def test_devices_by_number(cupy: Any, tmp_path: Path) -> None:

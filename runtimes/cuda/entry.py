@@ -84,7 +84,7 @@ class Entry:
                 inside[param.name] = int(value)
         if can_fail(f):
             values.append(self._status)
-        grid, threads = ([evaluate(e, inside) for e in part] for part in (f.grid, f.threads))
+        grid, threads = ([evaluate(e, inside, total=True) for e in part] for part in (f.grid, f.threads))
         return Launch(f.name, tuple(map(min, grid, _MAX_GRID)), tuple(threads), tuple(values))
 
 
@@ -106,8 +106,8 @@ def _value(e: Expr, pointers: Mapping[str, Pointer], known: Mapping[str, int]) -
             return const(pointers[n.attr].address == 0, bool_)
         if n.op == "overlap":
             a, b = (pointers[name].address for name in n.attr)
-            x, y = (evaluate(size, known) for size in n.args)
+            x, y = (evaluate(size, known, total=True) for size in n.args)
             return const(x > 0 and y > 0 and a < b + y and b < a + x, bool_)
         return None
 
-    return evaluate(rewrite(e, resolve), known)
+    return evaluate(rewrite(e, resolve), known, total=True)
