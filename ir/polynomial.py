@@ -218,13 +218,15 @@ def undivided(p: Poly) -> Poly:
 
     Both say the same, and a prover finds of the one what it finds of the other.
     """
-    for m, c in p.items():
-        if len(m) == 1 and m[0].op == "floordiv" and (c == 1 or c == -1):
-            d = m[0].args[1]
-            if d.is_const and d.attr > 0:
+    while True:
+        for m, c in p.items():
+            d = m[0].args[1] if len(m) == 1 and m[0].op == "floordiv" and (c == 1 or c == -1) else None
+            if d is not None and d.is_const and d.attr > 0:
                 x, rest = poly(m[0].args[0]), scaled(plus(p, {m: c}, -1), d.attr)
-                return undivided(plus(x, rest) if c > 0 else plus(plus(rest, constant(d.attr - 1)), x, -1))
-    return p
+                p = plus(x, rest) if c > 0 else plus(plus(rest, constant(d.attr - 1)), x, -1)
+                break
+        else:
+            return p
 
 
 def tightened(p: Poly) -> Poly:
