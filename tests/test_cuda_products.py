@@ -106,7 +106,7 @@ def test_a_run_without_a_device_says_so(capfd: pytest.CaptureFixture[str], monke
 @needs_host
 def test_orders_and_races_from_the_command_line() -> None:
     for config in ("DEBUG=1,SEED=0", "DEBUG=1,SEED=12345", "DEBUG=1,RACE=1"):
-        done = luminal("compile", "attention", "--runtime", "cuda", "--device", "host", "--test", "batch=1,N=70,M=131,D=16,E=24", "--config", config)
+        done = luminal("compile", "attention", "--runtime", "cuda", "--device", "host", "--test", "--config", config)
         assert done.exception is None and done.return_value == 0, done.stdout
 
 
