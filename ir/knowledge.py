@@ -29,7 +29,8 @@ class Knowledge(Ranges):
         self.inner = NO_NAMES
         self._forget()
         self.facts: tuple[Poly, ...] = ()
-        self._learn([_not_empty(r) for r in self.ranges.values()])
+        if ranges:
+            self._learn([_not_empty(r) for r in self.ranges.values()])
 
     def _forget(self) -> None:
         self.memo: dict[Expr, Expr] = {}  # of `simplify`
@@ -63,7 +64,7 @@ class Knowledge(Ranges):
         return known
 
     def _inner(self, more: Mapping[str, Range | tuple[End, End, int]], within: Self | None) -> Self:
-        again = more.keys() & self.ranges.keys()
+        again = [n for n in more if n in self.ranges]
         outer = self._without(frozenset(again)) if again else self
         added = {n: as_range(r) for n, r in more.items()}
         result = outer._copy({**outer.ranges, **added})
@@ -124,8 +125,11 @@ class Knowledge(Ranges):
         if not result._learn(facts) and not zeros:
             return self
         together = _multiplied(facts[0]) if len(facts) == 1 and not zeros else ()
+        result.outer = self  # for what they do not mention: it keeps the form that it has outside, and the name
         if len(together) > 1:  # says next to nothing of what does not hold all of these names
-            result.outer, result.inner = self, frozenset(together[-1:])
+            result.inner = frozenset(together[-1:])
+        else:
+            result.inner = NO_NAMES.union(*[a.names for f in facts for a in pl.atoms(f)], *[z.names for z in zeros])
         return result
 
     def with_domain(self, shape: Iterable[Expr]) -> Self:

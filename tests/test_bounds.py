@@ -14,9 +14,9 @@ from luminal.ir import polynomial as pl
 from luminal.ir.bounds import Known, Range, bounds, fact
 from luminal.ir.dtypes import INDEX, i32
 from luminal.ir.evaluate import evaluate
-from luminal.ir.expr import TRUE, Expr, axis, call, cast, ceildiv, const, first, floordiv, load, maximum, minimum, size, total, var, where
+from luminal.ir.expr import ONE, TRUE, Expr, axis, call, cast, ceildiv, const, first, floordiv, load, maximum, minimum, size, total, var, where
 from luminal.ir.graph import Size
-from luminal.ir.simplify import assuming, prove
+from luminal.ir.simplify import assuming, prove, simplify
 
 N, M, K = map(size, "NMK")
 i, j, k, p, v, w = map(var, "ijkpvw")
@@ -408,9 +408,20 @@ def test_nothing_new_is_the_same_knowledge() -> None:
     assert given(known, N - 1) is known and given(known, N) is known, "already in its range"
     more = given(known, N - i * 2)
     assert more is not known and given(more, N - i * 2) is more
-    assert more.base is known and more.outer is None
+    assert more.base is known and more.home(N) is more and more.home(i * 2 + M) is more
+    assert more.home(M) is known, "of which it says nothing"
     assert assuming(known, None) is known and assuming(known, TRUE) is known
     assert assuming(known, (i * 2).le(N)) is assuming(known, (i * 2).le(N)), "remembered"
+
+
+def test_what_a_condition_says_nothing_of_has_the_form_that_it_has_outside() -> None:
+    """So that both have one name."""
+    known = Known({"N": (0, None, 1), "M": (0, None, 1)})
+    chunks = maximum(ONE, M)
+    under = assuming(known, (N * M).le(32))
+    assert simplify(chunks, assuming(known, ONE.le(N))) is simplify(chunks, known) is not M
+    assert simplify(maximum(ONE, N), assuming(known, ONE.le(N))) is N
+    assert prove((N * M).le(40), under) and not prove((N * M).le(40), known)
 
 
 def test_a_loop_around_is_asked_what_is_its_own() -> None:

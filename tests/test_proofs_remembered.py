@@ -119,5 +119,7 @@ def test_a_product_of_sizes_is_asked_by_what_holds_all_of_it() -> None:
     assert prove(const(999).lt(N * M), inside)  # the whole product is
     assert prove(const(1000).le(N * M), inside.with_ranges({"i": Range(ZERO, other - 1)}, within=inside))
     assert not prove(const(1000).le(N * M), here)
-    assert assuming(here, both(const(1000).le(N * M), M.lt(8))).outer is None  # the other condition says more
-    assert assuming(here, const(8).le(M)).outer is None
+    more = assuming(here, both(const(1000).le(N * M), M.lt(8)))  # the other condition says more
+    assert more.home(N // 16) is more.home(M // 16) is more and more.home(size("K") // 16) is here
+    longer = assuming(here, const(8).le(M))
+    assert longer.home(M // 16) is longer and longer.home(N // 16) is here
