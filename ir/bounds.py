@@ -60,7 +60,7 @@ class Known(Knowledge):
         return (high is None or high >= 0) and not self.refuted(p) and self._holds(p)
 
     def positive(self, p: Poly) -> bool:
-        return self.nonnegative(pl.plus(p, pl.constant(-1)))
+        return self.nonnegative(pl.shifted(p, -1))
 
     def decided(self, p: Poly) -> bool | None:
         """True where p >= 0 is proven, False where p < 0 is, None where neither is.  The same points say of both which need not be tried."""
@@ -75,7 +75,7 @@ class Known(Knowledge):
                     return None
         if not below and self._holds(p):
             return True
-        return False if not above and self._holds(pl.plus(pl.scaled(p, -1), pl.constant(-1))) else None
+        return False if not above and self._holds(pl.shifted(pl.scaled(p, -1), -1)) else None
 
     def _holds(self, p: Poly) -> bool:
         """A proof is found, or was found before, of p >= 0, which no point refutes."""
@@ -245,7 +245,7 @@ class Known(Knowledge):
             return [[x], [y]] if one_suffices else [[x, y]]
         if a.op in ("floordiv", "mod"):
             x, d = pl.poly(a.args[0]), pl.poly(a.args[1])
-            return self._division_extremes(a.op, x, d, c, rest, rises) if rises and self._aside(pl.plus(d, pl.constant(-1))) else []
+            return self._division_extremes(a.op, x, d, c, rest, rises) if rises and self._aside(pl.shifted(d, -1)) else []
         low, high = self.ends(a)
         if rises > 0:
             return [] if low is None else [[at(low)]]
@@ -254,7 +254,7 @@ class Known(Knowledge):
         return [] if low is None or high is None else [[at(low), at(high)]]
 
     def _division_extremes(self, op: str, x: Poly, d: Poly, c: Poly, rest: Poly, rises: int) -> list[list[Poly]]:
-        below = pl.plus(d, pl.constant(-1))
+        below = pl.shifted(d, -1)
         if op == "mod":
             if rises > 0:
                 return [[rest]]

@@ -23,7 +23,7 @@ def compare(op: str, a: Expr, b: Expr, known: Known) -> Expr:
     if op in ("equal", "not_equal"):
         return _equality(op, p, known)
     if op == "less_than":
-        p = pl.plus(p, pl.constant(-1))
+        p = pl.shifted(p, -1)
     return at_least_zero(p, known)
 
 
@@ -136,7 +136,7 @@ def _judged(p: Expr) -> list[tuple[Poly, Expr]]:
     found = fact(p)
     if len(found) != 1:
         return []
-    return [(found[0], TRUE), (pl.plus(pl.scaled(found[0], -1), pl.constant(-1)), FALSE)]
+    return [(found[0], TRUE), (pl.shifted(pl.scaled(found[0], -1), -1), FALSE)]
 
 
 def disjunction(args: tuple[Expr, ...], known: Known) -> Expr:

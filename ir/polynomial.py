@@ -62,6 +62,17 @@ def plus(a: Poly, b: Poly, times: int = 1) -> Poly:
     return result
 
 
+def shifted(a: Poly, by: int) -> Poly:
+    """a + by."""
+    result = dict(a)
+    sum_ = result.get((), 0) + by
+    if sum_:
+        result[()] = sum_
+    else:
+        result.pop((), None)
+    return result
+
+
 def scaled(a: Poly, times: int) -> Poly:
     return {m: c * times for m, c in a.items()} if times else {}
 
@@ -192,15 +203,30 @@ def composed(p: Poly, by: dict[Expr, Expr]) -> Poly | None:
     """The polynomial with other expressions in the place of its atoms; None where a product would have too many terms or factors."""
     if not [a for m in p for a in m if by[a] is not a]:
         return p
-    result: Poly = {}
+    result: dict[Monomial, int] = {}
     for m, c in p.items():
-        term: Poly = constant(c)
         for a in m:
+            if by[a] is not a:
+                break
+        else:  # most terms stay
+            sum_ = result.get(m, 0) + c
+            if sum_:
+                result[m] = sum_
+            else:
+                del result[m]
+            continue
+        term: Poly = scaled(poly(by[m[0]]), c)
+        for a in m[1:]:
             made = combined("mul", [term, poly(by[a])])
             if made is None:
                 return None
             term = made
-        result = plus(result, term)
+        for n, d in term.items():
+            sum_ = result.get(n, 0) + d
+            if sum_:
+                result[n] = sum_
+            else:
+                del result[n]
     return result
 
 

@@ -48,6 +48,8 @@ def test_the_ring(seed: int) -> None:
         (pl.plus(a, b), u + v),
         (pl.plus(a, b, k), u + k * v),
         (pl.scaled(a, k), k * u),
+        (pl.shifted(a, k), u + k),
+        (pl.composed(a, {x: pl.expr(b), y: y, z: z}), value(a, at | {x: v})),
         (pl.times(a, b), u * v),
         (pl.times(pl.plus(a, b), pl.plus(a, b, -1)), u * u - v * v),
         (pl.combined("add", [a, b]), u + v),
