@@ -165,11 +165,12 @@ PARTIAL: Final = 16  # vload of some lanes
 LONG: Final = 32  # functions that take long
 ENDS: Final = 64  # first and last
 QUOTIENTS: Final = 128  # div
+FOLDS: Final = 256
 FUNCTIONS: Final = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log1p", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
 })  # those that take long  # fmt: skip
 _KINDS: Final = dict.fromkeys(FUNCTIONS, LONG) | {
-    "floordiv": DIVIDES, "mod": DIVIDES, "where": CHOOSES, "bit_or": MERGES, "gather": GATHERS, "first": ENDS, "last": ENDS, "div": QUOTIENTS,
+    "floordiv": DIVIDES, "mod": DIVIDES, "where": CHOOSES, "bit_or": MERGES, "gather": GATHERS, "first": ENDS, "last": ENDS, "div": QUOTIENTS, "fold": FOLDS,
 }  # fmt: skip
 
 

@@ -139,7 +139,7 @@ class Module:
 
 
 def _listing_what_it_touches(kernel: Kernel) -> Kernel:
-    used = written(kernel.body).union(*[e.buffers for s in statements(kernel.body) for e in expressions(s)])
+    used = written(kernel.body).union(*[e.buffers for s in statements(kernel.body) for e in s.expressions()])
     buffers = tuple([b for b in kernel.buffers if b in used])
     return kernel if buffers == kernel.buffers else replace(kernel, buffers=buffers)
 

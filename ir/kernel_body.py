@@ -70,6 +70,9 @@ class Loop(Statement):
         self.span = span
         self.within: tuple[Stmt, ...] | None = None  # of `statements`
 
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.start, self.stop, self.step)
+
 
 class Let(Statement):
     __match_args__: ClassVar = ("name", "value")
@@ -79,6 +82,9 @@ class Let(Statement):
         self.name = name
         self.value = value
 
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
 
 class Alloc(Statement):
     __match_args__: ClassVar = ("buffer",)
@@ -86,6 +92,9 @@ class Alloc(Statement):
 
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return self.buffer.shape
 
 
 class Store(Statement):
@@ -102,6 +111,9 @@ class Store(Statement):
         self.span = span
         self.stream = stream  # on sizes: where it holds, nothing reads the result soon
 
+    def expressions(self) -> tuple[Expr, ...]:
+        return (*self.index, self.value) if self.stream is None else (*self.index, self.value, self.stream)
+
 
 class If(Statement):
     __match_args__: ClassVar = ("condition", "body", "orelse")
@@ -113,6 +125,9 @@ class If(Statement):
         self.orelse = orelse
         self.within: tuple[Stmt, ...] | None = None  # of `statements`
 
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.condition,)
+
 
 class While(Statement):
     __match_args__: ClassVar = ("condition", "body", "limit")
@@ -123,6 +138,9 @@ class While(Statement):
         self.body = body
         self.limit = limit  # at most this many trips
         self.within: tuple[Stmt, ...] | None = None  # of `statements`
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.condition,) if self.limit is None else (self.condition, self.limit)
 
 
 class Region(Statement):
@@ -151,6 +169,9 @@ class Check(Statement):
         self.code = code
         self.span = span
 
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.condition,)
+
 
 class Prefetch(Statement):
     __match_args__: ClassVar = ("buffer", "index", "ahead", "cache", "write")
@@ -162,6 +183,9 @@ class Prefetch(Statement):
         self.ahead = ahead  # elements
         self.cache = cache  # into which it is to come: the first, or only as near as the second
         self.write = write  # it is going to be stored into
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return (*self.index, self.ahead)
 
 
 Stmt = Loop | Let | Alloc | Store | If | While | Region | Barrier | Check | Prefetch
@@ -177,7 +201,7 @@ class Kernel(Structure):
     """One launchable unit."""
 
     __match_args__: ClassVar = ("name", "buffers", "body", "schedule", "notes")
-    __slots__ = (*__match_args__, "homes")
+    __slots__ = (*__match_args__, "homes", "paths")
 
     def __init__(self, name: str, buffers: tuple[str, ...], body: Block, schedule: tuple[str, ...] = (), notes: tuple[str, ...] = ()) -> None:
         self.name = name
@@ -186,6 +210,7 @@ class Kernel(Structure):
         self.schedule = schedule  # the steps that made it, replayable
         self.notes = notes  # what `--why` prints
         self.homes: Homes | None = None  # of `places.homes_in`, found once: statements never change
+        self.paths: dict[str, tuple[Stmt, ...]] = {}  # of `places.path_of`
 
     def with_body(self, body: Block, homes: Homes | None = None) -> Kernel:
         """The kernel with other statements, and where their names are, if that is known."""
@@ -195,7 +220,7 @@ class Kernel(Structure):
 
     def with_schedule(self, schedule: tuple[str, ...]) -> Kernel:
         result = Kernel(self.name, self.buffers, self.body, schedule, self.notes)
-        result.homes = self.homes
+        result.homes, result.paths = self.homes, self.paths
         return result
 
 
@@ -233,19 +258,7 @@ def written(block: Block) -> set[str]:
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
     """The expressions that a statement holds itself (not those of its body)."""
-    if isinstance(stmt, Store):  # the most of them
-        return (*stmt.index, stmt.value) if stmt.stream is None else (*stmt.index, stmt.value, stmt.stream)
-    if isinstance(stmt, Loop):
-        return (stmt.start, stmt.stop, stmt.step)
-    if isinstance(stmt, Let):
-        return (stmt.value,)
-    if isinstance(stmt, Alloc):
-        return stmt.buffer.shape
-    if isinstance(stmt, (If, Check)):
-        return (stmt.condition,)
-    if isinstance(stmt, While):
-        return (stmt.condition,) if stmt.limit is None else (stmt.condition, stmt.limit)
-    return (*stmt.index, stmt.ahead) if isinstance(stmt, Prefetch) else ()
+    return stmt.expressions()
 
 
 _AS_THEY_ARE: Final[dict[str, str]] = {}
@@ -316,7 +329,7 @@ def loads_in(*exprs: Expr) -> list[Expr]:
 
 def reads(block: Block) -> list[Expr]:
     """Every load of the block, once, in order."""
-    return loads_in(*(e for s in statements(block) for e in expressions(s)))
+    return loads_in(*(e for s in statements(block) for e in s.expressions()))
 
 
 def accesses(block: Block) -> Iterator[tuple[str, tuple[Expr, ...]]]:

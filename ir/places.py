@@ -63,8 +63,11 @@ def inner(s: Stmt) -> Block:
 
 def path_of(kernel: Kernel, name: str) -> tuple[Stmt, ...]:
     """What encloses the statement that introduces a name, outermost first, that statement last; empty where there is none."""
-    place = (kernel.homes or homes_in(kernel)).get(name)
-    return () if place is None else path_at(kernel.body, numbers(place))
+    found = kernel.paths.get(name)
+    if found is None:
+        place = (kernel.homes or homes_in(kernel)).get(name)
+        found = kernel.paths[name] = () if place is None else path_at(kernel.body, numbers(place))
+    return found
 
 
 def numbers(place: Place | None) -> list[int]:

@@ -23,6 +23,9 @@ class Define(Statement):
         self.value = value
         self.mutable = mutable
 
+    def expressions(self) -> tuple[Expr, ...]:
+        return () if self.value is None else (self.value,)
+
 
 class Assign(Statement):
     __match_args__: ClassVar = ("name", "value")
@@ -31,6 +34,9 @@ class Assign(Statement):
     def __init__(self, name: str, value: Expr) -> None:
         self.name = name
         self.value = value
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.value,)
 
 
 class Array(Statement):
@@ -60,6 +66,9 @@ class Scratch(Statement):
         self.count = count
         self.align = align
 
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.count,)
+
 
 class StoreTo(Statement):
     __match_args__: ClassVar = ("buffer", "address", "value", "stream", "count")
@@ -71,6 +80,10 @@ class StoreTo(Statement):
         self.value = value
         self.stream = stream
         self.count = count  # of a vector: only so many lanes
+
+    def expressions(self) -> tuple[Expr, ...]:
+        found = (self.address, self.value) if self.count is None else (self.address, self.count, self.value)
+        return found if self.stream is None else (*found, self.stream)
 
 
 class For(Statement):
@@ -101,6 +114,9 @@ class For(Statement):
         self.within: tuple[Stmt, ...] | None = None  # of `statements`
         self.kinds: int = -1  # of `kinds_in`
 
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.start, self.stop, self.step) if self.serial_if is None else (self.start, self.stop, self.step, self.serial_if)
+
 
 class If(Statement):
     __match_args__: ClassVar = ("condition", "body", "orelse")
@@ -113,6 +129,9 @@ class If(Statement):
         self.within: tuple[Stmt, ...] | None = None  # of `statements`
         self.kinds: int = -1  # of `kinds_in`
 
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.condition,)
+
 
 class While(Statement):
     __match_args__: ClassVar = ("condition", "body")
@@ -124,6 +143,9 @@ class While(Statement):
         self.within: tuple[Stmt, ...] | None = None  # of `statements`
         self.kinds: int = -1  # of `kinds_in`
 
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.condition,)
+
 
 class Region(Statement):
     __match_args__: ClassVar = ("body", "serial_if")
@@ -134,6 +156,9 @@ class Region(Statement):
         self.serial_if = serial_if  # run by one thread where this holds (too little work to fork)
         self.within: tuple[Stmt, ...] | None = None  # of `statements`
         self.kinds: int = -1  # of `kinds_in`
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return () if self.serial_if is None else (self.serial_if,)
 
 
 class Barrier(Statement):
@@ -151,6 +176,9 @@ class Call(Statement):
     def __init__(self, function: str, args: tuple[Expr | str, ...]) -> None:
         self.function = function
         self.args = args  # a string is a buffer passed by pointer
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return tuple([a for a in self.args if isinstance(a, Expr)])
 
 
 class Fail(Statement):
@@ -170,6 +198,9 @@ class Prefetch(Statement):
         self.address = address
         self.cache = cache  # into which it is to come: the first, or only as near as the second
         self.write = write  # it is going to be stored into
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.address,)
 
 
 class Multiply(Statement):
@@ -209,6 +240,9 @@ class Multiply(Statement):
         self.anew = anew
         self.neighbours = neighbours  # elements of the left buffer in a word: its address counts elements, distances count words
 
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.address, self.row, *self.left[1:], *self.right[1:], self.steps)
+
 
 class Matrix(Statement):
     """A thread's part of what the threads of its warp multiply together (`ir/warps.py`), for mi, ni and ks below `tiles`, h and j below 2, k below `depth` of the instruction:
@@ -240,6 +274,9 @@ class Matrix(Statement):
         self.left = left  # buffer, address, and how far it is to the next row, to the next tile (mi), and along the reduction
         self.right = right  # the same of columns
         self.group = group  # four warps multiply together: they have 64 rows one below the other, and the same columns
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return (self.address, self.left[1], self.right[1])
 
 
 class Tiles(Statement):
@@ -284,40 +321,23 @@ def _within(s: For | If | While | Region) -> tuple[Stmt, ...]:
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
-    if isinstance(stmt, StoreTo):  # the most of them
-        found = (stmt.address, stmt.value) if stmt.count is None else (stmt.address, stmt.count, stmt.value)
-        return found if stmt.stream is None else (*found, stmt.stream)
-    if isinstance(stmt, For):
-        return (stmt.start, stmt.stop, stmt.step) if stmt.serial_if is None else (stmt.start, stmt.stop, stmt.step, stmt.serial_if)
-    if isinstance(stmt, Define):
-        return () if stmt.value is None else (stmt.value,)
-    if isinstance(stmt, Assign):
-        return (stmt.value,)
-    if isinstance(stmt, (If, While)):
-        return (stmt.condition,)
-    if isinstance(stmt, Prefetch):
-        return (stmt.address,)
-    if isinstance(stmt, Scratch):
-        return (stmt.count,)
-    if isinstance(stmt, Region):
-        return () if stmt.serial_if is None else (stmt.serial_if,)
-    if isinstance(stmt, Multiply):
-        return (stmt.address, stmt.row, *stmt.left[1:], *stmt.right[1:], stmt.steps)
-    if isinstance(stmt, Matrix):
-        return (stmt.address, stmt.left[1], stmt.right[1])
-    return tuple([a for a in stmt.args if isinstance(a, Expr)]) if isinstance(stmt, Call) else ()
+    return stmt.expressions()
 
 
 def kinds_in(block: Block) -> int:
-    """The kinds of operators that stand in it (`Expr.kinds`).  A statement that holds others remembers those in it."""
+    """The kinds of operators that stand in it (`Expr.kinds`).  A statement that holds others remembers its own."""
     found = 0
     for s in block:
-        for e in expressions(s):
-            found |= e.kinds
         if isinstance(s, (For, If, While, Region)):
             if s.kinds < 0:
-                s.kinds = kinds_in(s.body) | (kinds_in(s.orelse) if isinstance(s, If) else 0)
+                kinds = kinds_in(s.body) | (kinds_in(s.orelse) if isinstance(s, If) else 0)
+                for e in s.expressions():
+                    kinds |= e.kinds
+                s.kinds = kinds
             found |= s.kinds
+        else:
+            for e in s.expressions():
+                found |= e.kinds
     return found
 
 
@@ -368,7 +388,8 @@ def with_expressions(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
     if isinstance(s, Scratch):
         return replace(s, count=change(s.count))
     if isinstance(s, Prefetch):
-        return replace(s, address=change(s.address))
+        address = change(s.address)
+        return s if address is s.address else Prefetch(s.buffer, address, s.cache, s.write)
     if isinstance(s, Multiply):
         (a, *left), (b, *right) = s.left, s.right
         moved = {"left": (a, *map(change, left)), "right": (b, *map(change, right))}
@@ -379,14 +400,17 @@ def with_expressions(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
     return replace(s, args=tuple([change(a) if isinstance(a, Expr) else a for a in s.args])) if isinstance(s, Call) else s
 
 
-def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
-    """Bottom-up: `change(stmt)` (its body already changed) gives the statements that stand in its place, or None to keep it."""
+def map_block(block: Block, change: Callable[[Stmt], Block | None], kinds: int = 0) -> Block:
+    """Bottom-up: `change(stmt)` (its body already changed) gives the statements that stand in its place, or None to keep it.  With `kinds` (`Expr.kinds`), blocks in which no such operator
+    stands are left alone."""
+    if kinds and not kinds_in(block) & kinds:
+        return block
     result: list[Stmt] = []
     for s in block:
         if isinstance(s, (For, While, Region)):
-            s = with_body(s, map_block(s.body, change))
+            s = with_body(s, map_block(s.body, change, kinds))
         elif isinstance(s, If):
-            body, orelse = map_block(s.body, change), map_block(s.orelse, change)
+            body, orelse = map_block(s.body, change, kinds), map_block(s.orelse, change, kinds)
             s = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
         changed = change(s)
         if changed is None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+if TYPE_CHECKING:
+    from .expr import Expr
 
 R = TypeVar("R")
 
@@ -42,6 +45,10 @@ class Statement(Structure):
     """One of a kernel, or of a program."""
 
     __slots__ = ()
+
+    def expressions(self) -> tuple[Expr, ...]:
+        """Those that it holds itself (not those of its body): a method, as no other question is asked of so many statements."""
+        return ()
 
 
 def replace(made: R, **changes: Any) -> R:

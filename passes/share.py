@@ -14,7 +14,7 @@ from typing import Final
 
 from ..ir.dtypes import INDEX
 from ..ir.expr import CHOOSES, Expr, var
-from ..ir.program import Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, expressions, kinds_in, with_body, with_expressions
+from ..ir.program import Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, kinds_in, with_body, with_expressions
 from ..ir.walks import always, is_lazy, postorder, substitute, substitution
 from .lower.names import Names
 
@@ -91,7 +91,7 @@ def _run(run: list[Stmt], fresh: Temporaries) -> Block:
 
 def _repeated(run: list[Stmt]) -> list[Expr]:
     """What could have a name and occurs twice."""
-    roots = [expressions(s) for s in run]
+    roots = [s.expressions() for s in run]
     used = [a for r in roots for args in (r, *[n.args for n in postorder(*r)]) for a in args if a.args and a.op != "broadcast"]
     return [e for e, times in Counter(used).items() if times > 1] if len(set(used)) < len(used) else []
 
@@ -117,7 +117,7 @@ class _Plan:
     """How often, and whether under a condition, the statements of a run use each subexpression that has operands."""
 
     def __init__(self, run: list[Stmt], changed: set[str]) -> None:
-        self.orders = [[n for n in postorder(*expressions(s)) if n.args] for s in run]
+        self.orders = [[n for n in postorder(*s.expressions()) if n.args] for s in run]
         self._stable: dict[Expr, bool] = {}
         self._keys: list[dict[Expr, Use]] = []
         self._uses: dict[Use, int] = {}
@@ -129,7 +129,7 @@ class _Plan:
                 if n not in self._stable:
                     self._stable[n] = changed.isdisjoint(n.names) and changed.isdisjoint(n.buffers)
             keys: dict[Expr, Use] = {n: (-1 if self._stable[n] else place, n) for n in order}
-            roots = expressions(s)
+            roots = s.expressions()
             used = [*roots, *[a for n in order if keys[n] not in counted for a in n.args]]
             for key in [keys[e] for e in used if e.args]:
                 self._uses[key] = self._uses.get(key, 0) + 1
@@ -139,7 +139,7 @@ class _Plan:
         if self._certain:
             return
         for s, keys in zip(run, self._keys, strict=True):
-            self._always.update([keys[n] for n in always(*expressions(s)) if n.args])
+            self._always.update([keys[n] for n in always(*s.expressions()) if n.args])
         for keys in self._keys:
             for n, key in keys.items():
                 own = n.op in MEMORY and key not in self._always
@@ -156,7 +156,7 @@ class _Plan:
 
 def _unfolded(s: Stmt, fresh: Temporaries) -> Block:
     """The statement, its choices written as `if` where it would print the same loads many times."""
-    roots = expressions(s)
+    roots = s.expressions()
     if not any(e.kinds & CHOOSES for e in roots) or not any(is_lazy(n) for n in postorder(*roots)):
         return (s,)
     printed: dict[Expr, int] = {}

@@ -26,7 +26,7 @@ from math import frexp
 from operator import is_
 
 from ..ir.dtypes import f32
-from ..ir.expr import LONG, Expr, broadcast, const, make
+from ..ir.expr import FOLDS, LONG, Expr, broadcast, const, make
 from ..ir.float_ranges import ANY, Range, float_range
 from ..ir.instructions import EXP_INSIDE, EXP_NEAR, INSIDE, MANY, NEAR, PLUS_EXP, SHIFT, SUM_EXP, WEIGHT
 from ..ir.program import (
@@ -40,7 +40,6 @@ from ..ir.program import (
     Multiply,
     Program,
     StoreTo,
-    expressions,
     kinds_in,
     map_expressions,
     named,
@@ -63,8 +62,8 @@ def spare_bounds(program: Program, target: Target, options: Options) -> Program:
 def _function(f: Function, target: Target) -> Function:
     if not kinds_in(f.body) & LONG:
         return f
-    values = [e for s in statements(f.body) for e in expressions(s) if not e.is_position]  # no position holds an exponential
-    if not any(n.op == "exp" and n.dtype.lanes > 1 for n in postorder(*values)):
+    values = [e for s in statements(f.body) for e in s.expressions() if not e.is_position]  # no position holds an exponential
+    if not any(n.op == "exp" and n.dtype.lanes > 1 for n in postorder(*[e for e in values if e.kinds & LONG])):
         return f
     held, done = _Held(f), dict[Expr, Expr]()
     folded = _folded(f.body, values)
@@ -82,7 +81,7 @@ def _function(f: Function, target: Target) -> Function:
 
 def _folded(body: Block, values: list[Expr]) -> set[str]:
     """The arrays whose lanes are added up in the end, by themselves or in the sums of another one that begin with theirs."""
-    folds = (n for n in postorder(*values) if n.op == "fold" and n.attr == "add")
+    folds = (n for n in postorder(*[e for e in values if e.kinds & FOLDS]) if n.op == "fold" and n.attr == "add")
     found = {n.attr for n in postorder(*folds) if n.op == "load"}
     for s in reversed(statements(body)):
         if isinstance(s, StoreTo) and s.buffer in found:

@@ -10,7 +10,7 @@ from luminal import compiled
 from luminal.ir import kernel_body, program_body
 from luminal.ir.dtypes import f32
 from luminal.ir.errors import Span
-from luminal.ir.expr import DIVIDES, ONE, ZERO, floordiv, var
+from luminal.ir.expr import DIVIDES, ONE, ZERO, Expr, floordiv, var
 from luminal.ir.kernel import Buffer, If, Kernel, Loop, Region, Store
 from luminal.ir.places import homes_in
 from luminal.ir.program import For
@@ -29,6 +29,52 @@ def test_a_statement_is_made_of_what_its_class_lists(module: str, found: ast.Cla
     parameters = [a.arg for maker in makers for a in maker.args.args[1:]]
     assert issubclass(cls, Structure) and list(cls.__match_args__) == parameters
     assert [ast.unparse(s) for maker in makers for s in maker.body if isinstance(s, ast.Assign)] == [f"self.{p} = {p}" for p in parameters]
+
+
+@pytest.mark.parametrize(
+    "s",
+    [
+        program_body.Define("a", f32, ONE),
+        program_body.Define("a", f32),
+        program_body.Assign("a", ONE),
+        program_body.Array("a", f32, 4),
+        program_body.Scratch("a", f32, ONE),
+        program_body.StoreTo("a", ZERO, ONE),
+        program_body.StoreTo("a", ZERO, ONE, var("c"), var("n")),
+        For("i", ZERO, ONE, (program_body.Assign("a", var("x")),)),
+        For("i", ZERO, ONE, (), ONE, "parallel", var("c")),
+        program_body.If(var("c"), (program_body.Assign("a", ONE),)),
+        program_body.While(var("c"), ()),
+        program_body.Region((), var("c")),
+        program_body.Region(()),
+        program_body.Barrier(),
+        program_body.Call("f", (ONE, "a", ZERO)),
+        program_body.Fail(1),
+        program_body.Prefetch("a", ZERO),
+        program_body.Multiply("m", 16, 16, "a", ZERO, ONE, ("b", ZERO, ONE, ONE), ("c", ZERO, ONE, ONE), var("n")),
+        program_body.Matrix("m", (1, 1, 1), "a", ZERO, (1, 1, 1, 1), ("b", ONE, 1, 1, 1), ("c", ONE, 1, 1, 1)),
+        kernel_body.Let("a", ONE),
+        kernel_body.Alloc(Buffer("a", f32, (ONE, var("n")))),
+        Store("a", (ZERO, ONE), var("x")),
+        Store("a", (), var("x"), stream=var("c")),
+        Loop("i", ZERO, var("n"), (Store("a", (), var("x")),)),
+        If(var("c"), (Store("a", (), ONE),)),
+        kernel_body.While(var("c"), (), ONE),
+        Region(()),
+        kernel_body.Barrier(),
+        kernel_body.Check(var("c"), 1),
+        kernel_body.Prefetch("a", (ZERO, ONE), var("n")),
+    ],
+    ids=repr,
+)
+def test_a_statement_names_every_expression_that_it_holds_itself(s: kernel_body.Stmt | program_body.Stmt) -> None:
+    def inside(part: object) -> list[Expr]:
+        if isinstance(part, Buffer):
+            part = part.shape
+        return [part] if isinstance(part, Expr) else [e for x in part for e in inside(x)] if isinstance(part, tuple) else []
+
+    held = {e for name in type(s).__match_args__ if name not in ("body", "orelse") for e in inside(getattr(s, name))}
+    assert set(s.expressions()) == held
 
 
 def test_a_walk_that_changes_nothing_is_seen_by_its_statements() -> None:

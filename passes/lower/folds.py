@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ...ir.expr import ONE, ZERO, Expr, call, const, load, minimum, var, vload, zip_halves
+from ...ir.expr import FOLDS, ONE, ZERO, Expr, call, const, load, minimum, var, vload, zip_halves
 from ...ir.primops import COMBINERS
 from ...ir.program import Array, Block, For, Stmt, StoreTo, map_block
 from ...ir.record import replace
@@ -34,7 +34,7 @@ MOST = 16  # vectors: more fit in the registers of no machine
 
 def folds(body: Block, names: Names) -> Block:
     """The body with such rows of folds taken together."""
-    return map_block(body, lambda s: _together(s, names) if isinstance(s, For) else None)
+    return map_block(body, lambda s: _together(s, names) if isinstance(s, For) else None, FOLDS)
 
 
 def _together(loop: For, names: Names) -> Block | None:

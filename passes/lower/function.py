@@ -48,7 +48,7 @@ def function(kernel: k.Kernel, name: str, module: k.Module, target: Target, know
     body = protect(body, target.gpu) if flat.checks else body
 
     stmts = p.statements(body)
-    roots = [*blocks, *block, *[e for s in stmts for e in p.expressions(s)]]
+    roots = [*blocks, *block, *[e for s in stmts for e in s.expressions()]]
     mentioned = frozenset().union(*[e.names for e in roots])
     written = {p.stored(s) for s in stmts}
     params = [

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ...ir.bounds import Known
 from ...ir.expr import DIVIDES, Expr, both
-from ...ir.program import Block, Define, For, If, Region, Stmt, While, expressions, kinds_in, map_expressions, statements, with_body
+from ...ir.program import Block, Define, For, If, Region, Stmt, While, kinds_in, map_expressions, statements, with_body
 from ...ir.simplify import assuming, simplify
 from ...ir.statement import same
 from ...ir.walks import leaves, postorder
@@ -29,7 +29,7 @@ def _statement(s: Stmt, known: Callable[[], Known], loops: tuple[For, ...], cond
             if not kinds_in(s.body) & DIVIDES:
                 return s
             lane = _lane(s)
-            if not any(divides(e, lane) for t in statements(s.body) for e in expressions(t)):
+            if not any(divides(e, lane) for t in statements(s.body) for e in t.expressions()):
                 return s
             here = known()
             for loop in (*loops, s):
@@ -37,6 +37,8 @@ def _statement(s: Stmt, known: Callable[[], Known], loops: tuple[For, ...], cond
             here = assuming(here, both(*conditions))
             return with_body(s, map_expressions(s.body, lambda e: simplify(e, here) if divides(e, lane) else e))
         case For():
+            if not kinds_in(s.body) & DIVIDES:
+                return s
             return with_body(s, straighten(s.body, known, (*loops, s), conditions))
         case While() | Region():
             return with_body(s, straighten(s.body, known, loops, conditions))

@@ -37,7 +37,7 @@ MOST = 32  # rows: more fit in the registers of no machine
 
 def transposes(body: Block, names: Names) -> Block:
     """The body with such blocks loaded along the other axis."""
-    return map_block(body, lambda s: _turned(s, names) if isinstance(s, For) else None)
+    return map_block(body, lambda s: _turned(s, names) if isinstance(s, For) else None, GATHERS)
 
 
 def _turned(loop: For, names: Names) -> Block | None:

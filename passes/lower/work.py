@@ -141,7 +141,7 @@ def _block(body: p.Block, stops: dict[str, Estimate], far: frozenset[str] = froz
         elif isinstance(s, p.Multiply):
             result = _sum(result, _times(_bound(_estimate(s.steps, stops), stops), {(): s.rows * s.columns / SIDE}))
         else:
-            nodes = [e for e in postorder(*p.expressions(s)) if e.args and e.dtype is not INDEX]
+            nodes = [e for e in postorder(*s.expressions()) if e.args and e.dtype is not INDEX]
             result[()] += sum([_cost(e, far) for e in nodes]) + (MEMORY - 1) * _moved(s, nodes, loops)
     return result
 

@@ -6,7 +6,7 @@ That is seen on the way: each is taken for one until something else touches it, 
 from __future__ import annotations
 
 from ....ir.expr import Expr
-from ....ir.program import Array, Block, For, If, Region, Stmt, StoreTo, While, expressions, named, with_body
+from ....ir.program import Array, Block, For, If, Region, Stmt, StoreTo, While, named, with_body
 from ....ir.record import replace
 from .axis import loads_of
 
@@ -44,7 +44,7 @@ class Arrays:
         """A statement outside of all vector loops.  Raises Memory where it touches a candidate."""
         if not self.candidates:
             return
-        touched = [n.attr for e in expressions(s) if not e.buffers.isdisjoint(self.candidates) for n in loads_of(e)]
+        touched = [n.attr for e in s.expressions() if not e.buffers.isdisjoint(self.candidates) for n in loads_of(e)]
         for name in (*touched, *named(s)):
             if name in self.candidates:
                 raise Memory(name)
@@ -78,7 +78,7 @@ def touched_by_scalars(body: Block) -> set[str]:
         if isinstance(s, For) and s.pragma == "vector":
             found.update(t.buffer for t in s.body if isinstance(t, StoreTo) and s.var not in t.address.names)
             continue
-        found.update(*[e.buffers for e in expressions(s)])
+        found.update(*[e.buffers for e in s.expressions()])
         found.update(named(s))
         if isinstance(s, If):
             found |= touched_by_scalars(s.body) | touched_by_scalars(s.orelse)

@@ -27,7 +27,7 @@ DEAR = 10  # additions that one function in the value is worth, from which on it
 
 def apart(body: Block, names: Names) -> Block:
     """The body with the values of such stores in loops of their own."""
-    return map_block(body, lambda s: _taken_apart(s, names) if isinstance(s, For) and s.pragma == "vector" else None)
+    return map_block(body, lambda s: _taken_apart(s, names) if isinstance(s, For) and s.pragma == "vector" else None, LONG)
 
 
 def _taken_apart(s: For, names: Names) -> Block | None:
