@@ -37,7 +37,6 @@ from ..ir.program import (
     Stmt,
     StoreTo,
     While,
-    expressions,
     statements,
     with_body,
     with_expressions,
@@ -83,7 +82,7 @@ def _used(body: Block) -> Block:
                 result.append(If(s.condition, block(s.body), block(s.orelse)))
             else:
                 result.append(s)
-            read.update(*[e.names for e in expressions(s)])
+            read.update(*[e.names for e in s.expressions()])
         return tuple(reversed(result))
 
     return block(body)
@@ -179,9 +178,11 @@ class Inner(NamedTuple):
     expressions: dict[Expr, None]  # in order of appearance
     changing: frozenset[str]  # loop variables, lets and what is assigned, of the statement itself too
     assigned: frozenset[str]
+    own: frozenset[str]  # of `changing`, what is named in no loop further in
 
 
-_NOTHING: Final = Inner({}, frozenset(), frozenset())
+_NO_NAMES: Final[frozenset[str]] = frozenset()
+_NOTHING: Final = Inner({}, _NO_NAMES, _NO_NAMES, _NO_NAMES)
 
 
 def _inner(block: Block, found: dict[int, Inner]) -> Inner:
@@ -189,6 +190,7 @@ def _inner(block: Block, found: dict[int, Inner]) -> Inner:
     exprs: dict[Expr, None] = {}
     changing: list[frozenset[str]] = []
     assigned: list[frozenset[str]] = []
+    own: set[str] = set()
     for s in block:
         inside = _NOTHING
         if isinstance(s, (For, While, Region)):
@@ -196,15 +198,19 @@ def _inner(block: Block, found: dict[int, Inner]) -> Inner:
         elif isinstance(s, If):
             inside = _inner((*s.body, *s.orelse), found)
         elif isinstance(s, Assign):
-            inside = Inner({}, frozenset((s.name,)), frozenset((s.name,)))
+            name = frozenset((s.name,))
+            inside = Inner({}, name, name, name)
         if isinstance(s, (For, Define)):
-            inside = Inner(inside.expressions, inside.changing | {s.var if isinstance(s, For) else s.name}, inside.assigned)
+            name = frozenset((s.var if isinstance(s, For) else s.name,))
+            inside = Inner(inside.expressions, inside.changing | name, inside.assigned, inside.own | name)
         found[id(s)] = inside
-        exprs.update(dict.fromkeys(expressions(s)))
+        if not isinstance(s, (For, While)):
+            own |= inside.own
+        exprs.update(dict.fromkeys(s.expressions()))
         exprs.update(inside.expressions)
         changing.append(inside.changing)
         assigned.append(inside.assigned)
-    return Inner(exprs, frozenset().union(*changing), frozenset().union(*assigned))
+    return Inner(exprs, _NO_NAMES.union(*changing), _NO_NAMES.union(*assigned), frozenset(own))
 
 
 class _Outward:
@@ -259,13 +265,16 @@ class _Outward:
         """The largest subexpressions in the body that the loop does not change, in order of appearance.  What depends on nothing that the loop around it alone
         changes is left out: that one has hoisted all there is."""
         changing = loop.changing
-        more = None if outer is None else outer.changing - changing
+        more = None if outer is None else (outer.own | outer.assigned) - changing  # what else may stand in it
         found: dict[Expr, None] = {}
         seen: set[Expr] = set()
-        stack = list(reversed(loop.expressions))
+        if more is None:
+            stack = [e for e in reversed(loop.expressions) if e.args]
+        else:  # most do not change with it
+            stack = [e for e in reversed(loop.expressions) if e.args and not more.isdisjoint(e.names)]
         while stack:
             n = stack.pop()
-            if n in seen or not n.args or (more is not None and more.isdisjoint(n.names)) or n in names:
+            if n in seen or n in names:
                 continue
             seen.add(n)
             fixed = not n.buffers and n.names.isdisjoint(changing)
@@ -274,7 +283,7 @@ class _Outward:
                 found[n] = None
             elif not 0.0 <= worth < WORTH:  # else no part of it is worth more
                 for a in reversed(n.args):
-                    if a.args:
+                    if a.args and (more is None or not more.isdisjoint(a.names)):
                         stack.append(a)
         return list(found)
 

@@ -120,9 +120,11 @@ def inside_loop(s: For, known: Known) -> Known:
     if not s.step.is_const:
         return known
     up = s.step.attr > 0
+    stop = s.stop.attr if s.stop.is_const else s.stop
+    range_ = Range(s.start, stop - 1, s.step.attr if s.start.is_const and s.start.attr == 0 else 1) if up else Range(stop + 1, s.start)
+    if s.start.is_const and s.stop.is_const:  # half of all loops: the range of the variable says it all
+        return known.with_ranges({s.var: range_}, within=known)
     first, beyond = (s.start, s.stop) if up else (s.stop, s.start)
     trips = pl.plus(pl.plus(pl.poly(beyond), pl.poly(first), -1), pl.constant(-1))
     runs = pl.undivided(trips)  # the range of the variable says the rest
-    stop = s.stop.attr if s.stop.is_const else s.stop
-    range_ = Range(s.start, stop - 1, s.step.attr if s.start.is_const and s.start.attr == 0 else 1) if up else Range(stop + 1, s.start)
     return (known if runs is trips else known.with_facts((runs,))).with_ranges({s.var: range_}, within=known)

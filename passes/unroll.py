@@ -23,25 +23,7 @@ from typing import Final
 from ..ir.dtypes import INDEX
 from ..ir.expr import FUNCTIONS, GATHERS, LONG, ONE, PARTIAL, Expr, var
 from ..ir.polynomial import poly
-from ..ir.program import (
-    Array,
-    Assign,
-    Block,
-    Define,
-    Fail,
-    For,
-    If,
-    Prefetch,
-    Program,
-    Region,
-    Stmt,
-    StoreTo,
-    While,
-    expressions,
-    kinds_in,
-    statements,
-    with_body,
-)
+from ..ir.program import Array, Assign, Block, Define, Fail, For, If, Prefetch, Program, Region, Stmt, StoreTo, While, kinds_in, statements, with_body
 from ..ir.record import replace
 from ..ir.statement import same
 from ..ir.target import Options, Target
@@ -80,35 +62,44 @@ class _Marking:
         sums = {s.name for s in block if isinstance(s, Array) and s.space == "register"}
         body: list[Stmt] = []
         total: int | None = 0
+        plain: list[Stmt] = []
         for s in block:
-            s, size = self._statement(s, sums)
+            if isinstance(s, (For, If, While, Region)):
+                s, size = self._with_blocks(s, sums)
+                total = None if size is None or total is None else total + size
+            else:
+                plain.append(s)
             body.append(s)
-            total = None if size is None or total is None else total + size
+        for s in plain:
+            if total is None:  # then nobody asks for the rest
+                break
+            size = self._plain(s)
+            total = None if size is None else total + size
         return block if same(body, block) else tuple(body), total
 
-    def _statement(self, s: Stmt, sums: Set[str]) -> tuple[Stmt, int | None]:
+    def _with_blocks(self, s: For | If | While | Region, sums: Set[str]) -> tuple[Stmt, int | None]:
         """`sums`: the arrays in registers that the block around it has."""
         if isinstance(s, For):
             body, size = self.block(s.body)
             return _marked(
                 s if body is s.body else replace(s, body=body), size, TILE if size and not s.pragma and self._tile(s, sums) else SIDE_BY_SIDE
             )
-        if isinstance(s, (While, Region)):
-            return with_body(s, self.block(s.body)[0]), None
         if isinstance(s, If):
             (body, size), (orelse, other) = self.block(s.body), self.block(s.orelse)
             changed = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
             return changed, None if size is None or other is None else self._operations(s) + size + other
+        return with_body(s, self.block(s.body)[0]), None
+
+    def _plain(self, s: Stmt) -> int | None:
+        """How many operations a statement is that holds no others; None where it is not to stand twice."""
         if isinstance(s, StoreTo):
             stored = MASKED if s.count is not None else 0 if s.buffer in self.registers else _lanes(s.value)
-            return s, self._operations(s if s.stream is None else replace(s, stream=None)) + stored
+            return self._operations(s if s.stream is None else replace(s, stream=None)) + stored
         if isinstance(s, (Define, Assign)):
-            return s, self._operations(s)
+            return self._operations(s)
         if isinstance(s, Array):
-            return s, 0
-        if isinstance(s, (Prefetch, Fail)):
-            return s, 1
-        return s, None
+            return 0
+        return 1 if isinstance(s, (Prefetch, Fail)) else None
 
     def _tile(self, s: For, sums: Set[str]) -> bool:
         """Whether an iteration is one product for each of several vectors of sums in registers, and reads no elements that the next one reads: the compiler would keep those, in registers that the tile has.
@@ -126,7 +117,7 @@ class _Marking:
             if isinstance(x, Define) and x.value is not None:
                 lets[var(x.name)] = substitute(x.value, lets)
         counts = {var(x.var): _trips(x) or 0 for x in loops}
-        read = [n for x in stores for n in postorder(*expressions(x)) if n.op in ("load", "vload") and n.attr not in self.registers]
+        read = [n for x in stores for n in postorder(*x.expressions()) if n.op in ("load", "vload") and n.attr not in self.registers]
         return not any(_again(substitute(n.args[0], lets), n.dtype.lanes, var(s.var), counts) for n in read)
 
     def _adds(self, s: StoreTo) -> bool:
@@ -137,7 +128,7 @@ class _Marking:
 
     def _operations(self, s: Stmt) -> int:
         """Addresses go along with loads and stores."""
-        return sum([self._cost(n) for n in postorder(*expressions(s)) if n.args and (n.dtype is not INDEX or n.op == "load")])
+        return sum([self._cost(n) for n in postorder(*s.expressions()) if n.args and (n.dtype is not INDEX or n.op == "load")])
 
     def _cost(self, n: Expr) -> int:
         if n.op in _FUNCTIONS:

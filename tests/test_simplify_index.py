@@ -215,6 +215,28 @@ def test_bounds_that_divide_and_what_lets_share_is_computed_once() -> None:
     )
 
 
+def test_what_a_loop_beside_it_assigns_is_taken_out_of_no_loop_around_both() -> None:
+    hoisted(
+        """
+        var a: i64 = 0
+        for i in 0 .. M:
+          for j in 0 .. N:
+            a = a + j
+          for p in 0 .. N:
+            y[p] = x[p + a * M]
+        """,
+        """
+        var a: i64 = 0
+        for i in 0 .. M:
+          for j in 0 .. N:
+            a = a + j
+          let t0: i64 = a * M
+          for p in 0 .. N:
+            y[p] = x[t0 + p]
+        """,
+    )
+
+
 def test_what_the_loop_assigns_stays_inside() -> None:
     hoisted(
         """
