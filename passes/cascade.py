@@ -21,6 +21,7 @@ float sums, so --strict leaves it out.  (The rule is that of "online" softmax, M
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
@@ -71,9 +72,11 @@ def multiplied(target: Target) -> frozenset[DType]:
 
 def why_not(graph: Graph, target: Target) -> tuple[str, ...]:
     """What keeps reductions of this graph, which depend on one another over one axis or read the same scores, from being one pass; a sentence each."""
-    reductions = {n for n in graph.nodes() if n.op in ("reduce", "nest")}
-    if any(n.op == "cascade" and {a.node for a in n.args[: state_count(n)]} == reductions for n in graph.nodes()):
-        return ()  # all of them are one pass
+    reductions = [n for n in graph.nodes() if n.op in ("reduce", "nest")]
+    extents = Counter(n.attr.extents for n in reductions if n.op == "reduce")
+    alike = {n for n in reductions if n.op == "nest" or extents[n.attr.extents] > 1}
+    if any(n.op == "cascade" and alike <= {a.node for a in n.args[: state_count(n)]} for n in graph.nodes()):
+        return ()  # all of them that are over one axis are one pass
     graph = rewrite(
         graph, lambda n: n.args[0].node if n.op == "cascade" and state_count(n) == 1 else None
     )  # a reduction alone, as others may depend on it

@@ -90,6 +90,7 @@ class _Maker:
         self.rows = {n: found for n in self.real if (found := self._cascades_of(n))} if any(n.op == "cascade" for n in nodes) else {}
         self.asked: dict[tuple[View, ...], set[int]] = {}
         self.cascades: dict[tuple[View, ...], Node] = {}  # one node for each
+        self.mixed: dict[tuple[Node, ...], dict[tuple[View, ...], list[int]]] = {}  # of `NestBody.mixing`, by what is computed
         for n in nodes:
             if n.op == "cascade":
                 self.asked.setdefault(n.args, set()).add(n.attr.result)
@@ -195,6 +196,7 @@ class _Maker:
             self.target.gpu,
         )
         body.asked = self.asked
+        body.mixed = self.mixed.setdefault(computing, {})
         return body
 
     def _piece(self, node: Node, group: list[Node]) -> Piece:
