@@ -83,6 +83,7 @@ MODULES = (
     "passes/schedule/lines",
     "passes/schedule/loops",
     "passes/schedule/panels_ahead",
+    "passes/schedule/peels",
     "passes/schedule/plan",
     "passes/schedule/prefetches",
     "passes/schedule/reductions",

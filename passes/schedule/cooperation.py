@@ -32,15 +32,11 @@ from ...ir.kernel import (
 from ...ir.record import replace
 from ...ir.renaming import at_places
 from ...ir.walks import substitute
-from .tree import Facts, StepError, find, fresh, loads_in, local_buffers, names_taken, path_to, reads, rename, replace_loop, touched
+from .tree import Facts, StepError, TooMuch, find, fresh, loads_in, local_buffers, names_taken, path_to, reads, rename, replace_loop, touched
 
 PLACES = ("thread.x", "thread.y", "thread.z")
 SHARED = ("parallel", "reduce")  # kinds of loops that threads share
 MOST_SHARED = 48 << 10  # bytes of a block's memory that need no asking for more
-
-
-class TooMuch(StepError):
-    """More memory than the threads of a block share."""
 
 
 def cooperate(kernel: Kernel, facts: Facts, axis: str, threads: int, *, most: int = MOST_SHARED) -> Kernel:

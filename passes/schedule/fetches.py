@@ -26,8 +26,7 @@ from ...ir.record import replace
 from ...ir.renaming import at_places
 from ...ir.walks import substitute
 from .affine import constant_extent
-from .cooperation import TooMuch
-from .tree import Facts, StepError, copy, find, fresh, local_buffers, names_taken, replace_loop, unless
+from .tree import Facts, StepError, TooMuch, copy, find, fresh, local_buffers, names_taken, replace_loop, unless
 
 
 def fetch(kernel: Kernel, facts: Facts, axis: str, *buffers: str, ahead: int = 1) -> Kernel:

@@ -23,10 +23,9 @@ from ...ir.instructions import ROUGH_EXP
 from ...ir.kernel import Alloc, Kernel, Loop, perfect, statements
 from . import gpu_matrix, gpu_tiles, roles
 from .cascades import Cascade, contraction_of, distribute, shared
-from .cooperation import TooMuch
 from .cost import blocking
 from .plan import Plan
-from .tree import StepError, find, local_buffers
+from .tree import StepError, TooMuch, find, local_buffers
 
 DEEP = 64  # of a contraction's depth at once in shared memory, where warps multiply 64 columns
 SIDE = 64  # rows of a block, columns of what they keep

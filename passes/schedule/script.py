@@ -74,7 +74,7 @@ STEPS: Final[dict[str, Step]] = {
     "interior": Step("guards.interior", "n+", {"clamps": "i", "guards": "i", "fixed": "i"}),
     "unswitch": Step("guards.unswitch", "n"),
     "factors": Step("guards.factors", "n"),
-    "peel": Step("guards.peel", "n", {"clamps": "i", "fixed": "i", "over": "l"}),
+    "peel": Step("peels.peel", "n", {"clamps": "i", "fixed": "i", "over": "l"}),
     "expand": Step("distribute.expand", "nn+"),
     "jam": Step("jams.jam", "n"),
     "pipeline": Step("pipelines.pipeline", "nn+"),
@@ -188,8 +188,9 @@ def apply(kernel: Kernel, facts: Facts, line: str) -> Kernel:
 def taken(kernel: Kernel, facts: Facts, line: str) -> Kernel:
     """The same for one step of several, which are safe together."""
     name, arguments, options = parse(line)
-    if any(isinstance(s, If) for s in kernel.body) and variants.WORD in kernel.schedule:  # the last of the variants has no condition
-        raise StepError(f"{name}: the variants of `{kernel.name}` are put together already")
+    for s in kernel.body:
+        if isinstance(s, If) and variants.WORD in kernel.schedule:  # the last of the variants has no condition
+            raise StepError(f"{name}: the variants of `{kernel.name}` are put together already")
     changed = STEPS[name].function(kernel, facts, *arguments, **options)
     return changed.with_schedule((*kernel.schedule, line))
 

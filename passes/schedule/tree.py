@@ -26,7 +26,6 @@ from ...ir.kernel import (
     Stmt,
     Store,
     While,
-    expressions,
     loads_in as loads_in,
     map_expressions,
     reads as reads,
@@ -43,6 +42,10 @@ from ...ir.walks import postorder, rebuild, rewrite
 
 class StepError(Exception):
     """A step that would change the meaning, or that does not apply: the message says why."""
+
+
+class TooMuch(StepError):
+    """More memory than the threads of a block share."""
 
 
 @record
@@ -160,7 +163,7 @@ def replace_loop(kernel: Kernel, axis: str, change: Callable[[Loop], Block]) -> 
     assert isinstance(loop, Loop)
     new = change(loop)
     body = replace_at(kernel.body, path, new)
-    return kernel.with_body(body, _homes_after(homes_in(kernel), axis, path, new, body))
+    return kernel.with_body(body, _homes_after(kernel, axis, path, new, body))
 
 
 def of_kind(kernel: Kernel, path: Sequence[Stmt], kind: str) -> Kernel:
@@ -171,21 +174,19 @@ def of_kind(kernel: Kernel, path: Sequence[Stmt], kind: str) -> Kernel:
     return kernel.with_body(replace_at(kernel.body, path, (new,)), homes_in(kernel))
 
 
-def _homes_after(homes: Homes, axis: str, path: Sequence[Stmt], new: Block, body: Block) -> Homes | None:
-    """Where everything is when `new` has taken the place of the loop at the end of a path, in the kernel with this body; None where it is better looked up."""
-    (old,) = path[-1:]
+def _homes_after(kernel: Kernel, axis: str, path: Sequence[Stmt], new: Block, body: Block) -> Homes:
+    """Where everything is when `new` has taken the place of the loop at the end of a path, in the kernel with this body."""
+    homes, old = homes_in(kernel), path[-1]
     if len(new) == 1 and isinstance(new[0], Loop) and isinstance(old, Loop) and new[0].axis == axis and new[0].body is old.body:
         return homes
     outer, k = homes[axis]
     result = dict(homes)
     if len(new) == 1:
         unsettle((old,), result)
-        settle(new, outer, result, k)
-        return result
-    if outer is None:
-        return None
-    unsettle(inner(path[-2]), result)
-    settle(inner(path_at(body, numbers(outer))[-1]), outer, result)
+    else:  # what stands behind it moves
+        unsettle((kernel.body if outer is None else inner(path[-2]))[k:], result)
+        new = (body if outer is None else inner(path_at(body, numbers(outer))[-1]))[k:]
+    settle(new, outer, result, k)
     return result
 
 
@@ -226,7 +227,7 @@ def storing(block: Block, buffer: str) -> list[tuple[Store, tuple[Loop, ...]]]:
 
 
 def touched(block: Block) -> set[str]:
-    return written(block).union(*[e.buffers for s in statements(block) for e in expressions(s)])
+    return written(block).union(*[e.buffers for s in statements(block) for e in s.expressions()])
 
 
 # ---- names
