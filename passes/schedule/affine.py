@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import Final
 
 from ...ir import polynomial as pl
@@ -148,6 +148,15 @@ def inside(path: Iterable[Stmt], known: Known) -> Known:
         if isinstance(s, Loop) and s.step is ONE:
             known = known.with_ranges({s.axis: Range(s.start, s.stop - 1)}, within=known)
     return known
+
+
+def inside_for(path: Sequence[Stmt], known: Known, *asked: Expr) -> Known:
+    """The same as far as these expressions tell: no further in than the last loop that they mention."""
+    names = frozenset().union(*[e.names for e in asked])
+    last = len(path)
+    while last and not (isinstance(s := path[last - 1], Loop) and s.axis in names):
+        last -= 1
+    return inside(path[:last], known)
 
 
 def bounded(limit: int, length: Expr) -> Expr:

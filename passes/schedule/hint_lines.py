@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ...ir.bounds import Known
 from ...ir.expr import ONE, TRUE, ZERO, Expr, const, floordiv, var
 from ...ir.kernel import Block, Buffer, If, Kernel, Loop, Prefetch, Stmt, Store, expressions, nested, perfect, statements, with_body
 from ...ir.record import replace
 from ...ir.renaming import defined
-from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import substitute
 from .affine import constant_extent, minus, row_step, same_position, stride
@@ -57,7 +55,7 @@ def _lines_stored(block: Block, lanes: int = 0) -> int:
     return found
 
 
-def in_pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Sequence[Expr], known: Known, cache: int) -> Block:
+def in_pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Sequence[Expr], simplified: Callable[[Expr], Expr], cache: int) -> Block:
     """The hints where the loops inside read lines piece by piece: for what is read in one line, one for each iteration of those loops that take more than a line, unrolled, and each distance `ahead`.  Of an `if`, what its condition holds for counts."""
     nest: list[Loop] = []
     block = unhinted(loop).body
@@ -74,10 +72,12 @@ def in_pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Sequence[Expr], k
         between = [minus(starts[n], starts[m]) for m in asked]
         if not any(d.is_const and abs(d.attr) < LINE // held.dtype.bytes for d in between):
             asked.append(n)
-    return tuple(hint for n in asked for hint in _lines(loop, nest, held, n, ahead, taken, known, cache))
+    return tuple(hint for n in asked for hint in _lines(loop, nest, held, n, ahead, taken, simplified, cache))
 
 
-def _lines(loop: Loop, nest: Sequence[Loop], held: Buffer, read: Expr, ahead: Sequence[Expr], taken: set[str], known: Known, cache: int) -> Block:
+def _lines(
+    loop: Loop, nest: Sequence[Loop], held: Buffer, read: Expr, ahead: Sequence[Expr], taken: set[str], simplified: Callable[[Expr], Expr], cache: int
+) -> Block:
     """The hints for one of these reads."""
     line = LINE // held.dtype.bytes
     at: dict[Expr, Expr] = {}
@@ -94,7 +94,7 @@ def _lines(loop: Loop, nest: Sequence[Loop], held: Buffer, read: Expr, ahead: Se
     if line == LINE // held.dtype.bytes:
         raise StepError(f"prefetch: `{loop.axis}` reads no consecutive elements of `{held.name}`")
     hints = tuple(Prefetch(held.name, tuple(substitute(e, at) for e in read.args), far, cache) for far in ahead)
-    return in_order(nested(lines, hints), loop, held, known)
+    return in_order(nested(lines, hints), loop, held, simplified)
 
 
 def _steps(address: Expr, loop: Loop) -> list[int] | None:
@@ -110,7 +110,7 @@ def _steps(address: Expr, loop: Loop) -> list[int] | None:
     return [s.attr for s in steps] if all(s.is_const for s in steps) else None
 
 
-def in_order(hints: Block, loop: Loop, held: Buffer, known: Known) -> Block:
+def in_order(hints: Block, loop: Loop, held: Buffer, simplified: Callable[[Expr], Expr]) -> Block:
     """Such hints in the order of addresses, where the loop reads rows that lie one behind the other, those of the unrolled loops around the hints, from their begins to their ends."""
     nest, block = perfect(hints)
     asked = [h for h in block if isinstance(h, Prefetch)]
@@ -125,7 +125,7 @@ def in_order(hints: Block, loop: Loop, held: Buffer, known: Known) -> Block:
         if not same_position(further, row * count):
             return hints
         turn, count = turn + var(x.axis) * count, count * (constant_extent(x) or 0)
-    if simplify(floordiv(row, const(step)), known) is not simplify(loop.stop, known):
+    if simplified(floordiv(row, const(step))) is not simplified(loop.stop):
         return hints
     piece = max(step, line)
     turn = floordiv(var(loop.axis), const(piece // step)) * count + turn

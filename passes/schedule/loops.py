@@ -17,7 +17,7 @@ from ...ir.simplify import simplify
 from ...ir.verify.body import Body
 from ...ir.verify.races import overwrites, races
 from ...ir.walks import substitute, substitution
-from .affine import at_least, bounded, extent, extreme, inside, is_multiple, minus
+from .affine import at_least, bounded, extent, extreme, inside, inside_for, is_multiple, minus
 from .filled import stays_filled
 from .guards import clamp_block, pad_block
 from .tree import Facts, StepError, around, copy, find, fresh, names_taken, nest, replace_loop
@@ -122,7 +122,7 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
     result: Block = (Loop(outer, begin, parts, (main,), loop.kind, span=loop.span),)
     if tail == "cut" and not exact:
         rest = fresh(f"{axis}.t", taken)
-        known = inside(around(kernel, axis)[:-1], facts.known)
+        known = inside_for(around(kernel, axis)[:-1], facts.known, loop.start, loop.stop)
         behind = origin + (parts if at_least(length, spare * factor, known) else maximum(begin, parts)) * factor
         result = (*result, Loop(rest, simplify(behind, known), loop.stop, copy(at(loop.body, (loop, var(rest))), taken), loop.kind, span=loop.span))
     return replace_loop(kernel, axis, lambda _: result)

@@ -12,7 +12,7 @@ from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, expressio
 from ...ir.simplify import simplify
 from ...ir.target import LINE, PAGE
 from ...ir.walks import postorder, substitute, substitution
-from .affine import constant_extent, divides, extent, inside, minus, same_position, stride, upper
+from .affine import constant_extent, divides, extent, inside_for, minus, same_position, stride, upper
 from .hint_lines import asking, in_order, in_pieces, unhinted
 from .streams import large
 from .tree import Facts, StepError, around, children, find, fresh, loads_in, names_taken, replace_loop
@@ -139,11 +139,13 @@ def prefetch(
     if block is None or inner is None or constant_extent(inner) is None or constant_extent(block) is None:
         raise StepError(f"prefetch: no vector loop inside `{axis}`")
     around_it = [*(x for x in path if isinstance(x, Loop)), block, *(() if inner is block else (inner,))]
-    known = inside(around_it, facts.known)
+
+    def simplified(e: Expr) -> Expr:
+        return simplify(e, inside_for(around_it, facts.known, e))
 
     def address_of(n: Expr) -> Expr:
         address = held.address(n.args)
-        return simplify(address, known) if divides(address, [x.axis for x in around_it]) else address  # a collapsed axis reads (x // N)·N + x % N
+        return simplified(address) if divides(address, [x.axis for x in around_it]) else address  # a collapsed axis reads (x // N)·N + x % N
 
     found = [n for s in statements(inner.body) for n in loads_in(*expressions(s)) if n.attr == buffer]
     found = [n for n in found if n.names.isdisjoint(outer)]  # the same in all of their iterations
@@ -162,7 +164,7 @@ def prefetch(
 
     distances = each_time([const(near * k // times // held.dtype.bytes) for k in range(times, 0, -1)])
     if (read is None or several) and near and not (bytes or most or over or places > 1):
-        hints = in_pieces(kernel, loop, held, distances, known, cache)
+        hints = in_pieces(kernel, loop, held, distances, simplified, cache)
         return asking(kernel, axis, hints, enough)
     if read is None:
         raise StepError(f"prefetch: `{block.axis}` reads no consecutive elements of `{buffer}`")
@@ -203,8 +205,7 @@ def prefetch(
     if spread:
         if bytes or near or inner is not block or loop.start is not ZERO or loop.step is not ONE or stride(address_of(read), axis) != lanes:
             raise StepError(f"prefetch: `{axis}` reads no row of `{buffer}` from its begin to its end")
-        at_most = upper(loop.stop * lanes * held.dtype.bytes, facts.known)
-        if at_most is not None and at_most <= PAGE:
+        if (at_most := upper(loop.stop * lanes * held.dtype.bytes, facts.known)) is not None and at_most <= PAGE:
             raise StepError(f"prefetch: what `{axis}` reads of `{buffer}` is no more than a page")
         shares = [(x, [line * each for line in lines]) for x, lines in _spread([loop] if later is None else [loop, later], len(starts), places)]
     from_begin = {var(axis): ZERO} if spread else {}
@@ -221,11 +222,11 @@ def prefetch(
             line = fresh(f"{inner.axis}.p", names_taken(kernel))
             hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)
             if near:
-                hints = in_order(hints, loop, held, known)
+                hints = in_order(hints, loop, held, simplified)
         return hints
 
-    within = simplify(ahead.le(const(most // held.dtype.bytes)), known) if most else TRUE
-    beyond = simplify(const(over // held.dtype.bytes).lt(ahead), known) if over else TRUE
+    within = simplified(ahead.le(const(most // held.dtype.bytes))) if most else TRUE
+    beyond = simplified(const(over // held.dtype.bytes).lt(ahead)) if over else TRUE
     if FALSE in (within, beyond):
         raise StepError(f"prefetch: the next iteration of `{row}` is never so far ahead")
     lines = LINE // (lanes * held.dtype.bytes)  # iterations that read one, where a vector is less

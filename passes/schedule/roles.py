@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...ir.bounds import Known
 from ...ir.dtypes import INDEX, DType
 from ...ir.expr import ONE, ZERO, Expr, both, var
-from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Store, expressions, perfect, statements, written
+from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Store, perfect, statements, written
 from ...ir.polynomial import poly
 from ...ir.simplify import assuming, simplify
 from ...ir.walks import substitute
@@ -45,7 +45,7 @@ def accesses(block: Block, buffers: Mapping[str, Buffer]) -> list[Expr]:
     """The flat addresses of everything that the block loads and stores in the given buffers, in order."""
     found: list[Expr] = []
     for s in statements(block):
-        found += [buffers[n.attr].address(n.args) for n in loads_in(*expressions(s)) if n.attr in buffers]
+        found += [buffers[n.attr].address(n.args) for n in loads_in(*s.expressions()) if n.attr in buffers]
         if isinstance(s, Store) and s.buffer in buffers:
             found.append(buffers[s.buffer].address(s.index))
     return found
@@ -107,7 +107,7 @@ def widest(block: Block, along: str = "") -> DType | None:
     """The largest dtype that the block loads or stores (the first of them, a number before a truth); not what is the same all `along` an axis, as the index of a row."""
     moving, loaded, stored = {along}, list[DType](), list[DType]()
     for s in statements(block):
-        found = loads_in(*expressions(s))
+        found = loads_in(*s.expressions())
         loaded += [n.dtype for n in found if not along or not n.names.isdisjoint(moving)]
         if isinstance(s, Let) and not s.value.names.isdisjoint(moving):
             moving.add(s.name)
@@ -144,7 +144,7 @@ class Reduction(NamedTuple):
     @property
     def operands(self) -> list[Expr]:
         """What is read on the way to the sum, once."""
-        return [n for n in loads_in(*(e for s in self.body for e in expressions(s))) if n.attr != self.accumulator.name]
+        return [n for n in loads_in(*(e for s in self.body for e in s.expressions())) if n.attr != self.accumulator.name]
 
 
 def reduction(kernel: Kernel, facts: Facts) -> Reduction | None:

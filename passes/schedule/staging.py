@@ -8,23 +8,7 @@ from typing import Final
 
 from ...ir.bounds import Known, Range
 from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, maximum, product, var, where
-from ...ir.kernel import (
-    Alloc,
-    Block,
-    Buffer,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Region,
-    Stmt,
-    Store,
-    expressions,
-    map_expressions,
-    perfect,
-    statements,
-    with_body,
-)
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Region, Stmt, Store, map_expressions, perfect, statements, with_body
 from ...ir.record import replace
 from ...ir.renaming import rename_buffers
 from ...ir.simplify import assuming, prove_le, simplify
@@ -95,7 +79,7 @@ def stage(
         raise StepError(f"stage: order {', '.join(order)} is not an order of {', '.join(axes)}")
     held = {**facts.buffers, **local_buffers(kernel)}.get(buffer) if plain else None
     value, copied, top = staged_value(kernel, scope, buffer, axes, facts, lambda e: held is None or e.dtype is held.dtype, bool(several))
-    user = next(s for s in statements((top,)) if any(value in postorder(e) for e in expressions(s) if buffer in e.buffers))
+    user = next(s for s in statements((top,)) if any(value in postorder(e) for e in s.expressions() if buffer in e.buffers))
     taken = names_taken(kernel)
     new = {a: fresh(f"{a}.s", taken) for a in axes}
     inside = axes_inside(scope)
@@ -130,7 +114,7 @@ def stage(
             raise StepError(f"stage: the extent of `{loop.axis}` depends on {', '.join(sorted(bad))}")
         copying = (Loop(new[loop.axis], ZERO, substitute(loop.stop, to_new), copying, "parallel"),)
     for s, outer in walk_paths((top,)):
-        if not any(value in postorder(e) for e in expressions(s) if buffer in e.buffers):
+        if not any(value in postorder(e) for e in s.expressions() if buffer in e.buffers):
             continue
         over = {x.axis for x in outer if isinstance(x, Loop)}
         if not set(axes) <= over:
@@ -203,12 +187,12 @@ def staged_value(
     for top in scope:
         changed = everywhere - (local - written((top,)) if buffer in local else set())
         for s, outer in walk_paths((top,)):
-            if not any(buffer in e.buffers for e in expressions(s)):
+            if not any(buffer in e.buffers for e in s.expressions()):
                 continue
             conditions = _conditions((*outer, s))
             if not set(axes) <= {x.axis for x in outer if isinstance(x, Loop)} or not all(map(movable, conditions)):
                 continue
-            stack = [(e, False) for e in expressions(s)]
+            stack = [(e, False) for e in s.expressions()]
             while stack:
                 n, chosen = stack.pop()
                 if buffer not in n.buffers:
@@ -305,7 +289,7 @@ def spill(kernel: Kernel, facts: Facts, buffer: str, axis: str, turned: int = 0)
     def move(target: str, source: str) -> Block:
         return fill(target, source, ZERO, old.shape[0])
 
-    reads_it = any(buffer in e.buffers for s in statements((loop,)) for e in expressions(s)) or any(
+    reads_it = any(buffer in e.buffers for s in statements((loop,)) for e in s.expressions()) or any(
         isinstance(s, Store) and s.buffer == buffer and s.combiner for s in statements((loop,))
     )
     writes_it = buffer in written((loop,))
@@ -333,7 +317,7 @@ def _turned(loop: Loop, buffer: str, tile: Buffer, taken: set[str]) -> Block:
     ):
         raise StepError(f"spill: `{loop.axis}` is no nest of two parallel loops of constant extent that could be turned")
     own = load(buffer, tile.dtype, var(loop.axis), var(inner.axis))
-    used = {n for s in statements(inner.body) for n in loads_in(*expressions(s)) if n.attr == buffer}
+    used = {n for s in statements(inner.body) for n in loads_in(*s.expressions()) if n.attr == buffer}
     if used != {own}:
         raise StepError(f"spill: `{loop.axis}` reads `{buffer}` at other positions than its own")
     v = fresh("v", taken)
@@ -353,7 +337,7 @@ def _turned(loop: Loop, buffer: str, tile: Buffer, taken: set[str]) -> Block:
 def _index_names(loop: Loop, buffer: str, rank: int, axis: str) -> list[str]:
     """Names for the copying loops: those by which the nest indexes the buffer."""
     for s in statements((loop,)):
-        indices = [n.args for n in loads_in(*expressions(s)) if n.attr == buffer]
+        indices = [n.args for n in loads_in(*s.expressions()) if n.attr == buffer]
         if isinstance(s, Store) and s.buffer == buffer:
             indices.append(s.index)
         for at in indices:

@@ -14,7 +14,7 @@ from ...ir.kernel import Alloc, Block, Loop, Store, perfect, statements
 from ...ir.simplify import simplify
 from ...ir.target import LINE, PAGE
 from . import cost, roles
-from .affine import divides, inside, same_position, taken_apart
+from .affine import divides, inside_for, same_position, taken_apart
 from .beside import bare, gathered, in_pieces, some_apart
 from .chains import candidates as candidates_to_hold
 from .columns_inside import columns_inside, expanded, strips
@@ -130,9 +130,8 @@ def strip(plan: Plan, axis: str, width: int, side_by_side: int = 1, lines: bool 
     if width < 2 or (extent is not None and extent < width):
         return
     # what is read in pieces of a vector is read at places that are known only where the vectors begin at 0; a collapsed axis reads at (x // N)·N + x % N, which is x
-    known = inside(around(plan.kernel, axis), plan.facts.known)
-    read = roles.accesses(plan.loop(axis).body, plan.facts.buffers)
-    divided = any(taken_apart(simplify(a, known) if divides(a, [axis]) else a, axis) for a in read)
+    path, read = around(plan.kernel, axis), roles.accesses(plan.loop(axis).body, plan.facts.buffers)
+    divided = any(taken_apart(simplify(a, inside_for(path, plan.facts.known, a)) if divides(a, [axis]) else a, axis) for a in read)
     # a piece that another piece follows begins where that ends, and is often short: where lines begin would be worked out for each
     piece = f"part {axis.removesuffix('.1')}" in plan.kernel.schedule
     if lines and not divided and not piece and (head := aligned(plan, axis)) is not None:
