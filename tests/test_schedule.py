@@ -357,6 +357,8 @@ def test_same_meaning_with_fixed_sizes(name: str) -> None:
     for target in (CPU, GPU):
         for choice in ([1], [2, 8], [3, 16, 20], [0, 4]):
             sizes = whole(module(name), {s.name: int(rng.choice(choice)) for s in module(name).sizes})
+            if target is GPU and len(sizes) > 4:  # a batch is one of blocks, and each thread is interpreted
+                sizes["G"] = min(sizes["G"], 2)
             print(name, sizes)
             before = fixed(module(name), sizes)
             same(before, schedule(before, target, Options()))

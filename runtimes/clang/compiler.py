@@ -145,8 +145,8 @@ def run(command: list[str], timeout: float | None, log: list[str], cwd: Path | N
         )  # fmt: skip
     except OSError as error:
         raise ToolError(f"cannot run {shlex.join(command)}: {error.strerror}") from None
-    bound(process)
     try:
+        bound(process)
         output, _ = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         raise TimeLimit(f"{Path(command[0]).name} took longer than {timeout:g} s: {shlex.join(command)}") from None
