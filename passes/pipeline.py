@@ -14,10 +14,13 @@ from typing import Any
 
 from ..ir.dtypes import INDEX
 from ..ir.errors import CompilerBug, LuminalError
+from ..ir.expr import DIVIDES
 from ..ir.instructions import EXP_INSIDE, LARGER, PLUS_EXP, QUOTIENT, WEIGHT
+from ..ir.kernel import expressions, statements as statements_of
 from ..ir.program import Define, statements
 from ..ir.record import record
 from ..ir.target import Options, Target
+from ..ir.walks import postorder
 from .reading import several_reductions
 
 IR = Any  # Graph | kernel.Module | Program
@@ -43,6 +46,14 @@ class Pass:
 def _has(op: str) -> Callable[[IR, Target, Options], bool]:
     """A graph with a node of this kind."""
     return lambda ir, target, options: any(n.op == op for n in ir.nodes())
+
+
+def _reads_at_quotients(ir: IR, target: Target, options: Options) -> bool:
+    """On a processor: a GPU waits for memory while it divides."""
+    loads = (
+        n for k in ir.kernels for s in statements_of(k.body) for e in expressions(s) if e.kinds & DIVIDES for n in postorder(e) if n.op == "load"
+    )
+    return not target.gpu and any(e.kinds & DIVIDES for n in loads for e in n.args)
 
 
 def _several_kernels(ir: IR, target: Target, options: Options) -> bool:
@@ -207,6 +218,14 @@ PIPELINE: tuple[Pass, ...] = (
         "after all that joins kernels: it follows what one stores; before scheduling, where a reduction is one loop still",
         frozenset({2, 3}),
         when=lambda ir, target, options: LARGER.name in target.instructions,
+    ),
+    Pass(
+        "tabulate_positions",
+        "kernel",
+        "kernel",
+        "after all that joins kernels, for a table is one more; right before scheduling, which sees positions that are read and makes vectors of what is left",
+        frozenset({2, 3}),
+        when=_reads_at_quotients,
     ),
     Pass("schedule", "kernel", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
     Pass("lower", "kernel", "program", "flat addresses and vectors; from here on nothing is decided"),

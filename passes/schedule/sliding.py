@@ -254,7 +254,7 @@ def _along(plan: Plan, found: Reduction, slides: Sliding, rows: int) -> Expr | N
         return None
     if stride(plan.facts.buffers[found.store.buffer].address(found.store.index), row) != 1:
         return None
-    if step(found, slides) != 1 and not slides.column:  # a copy would be gathered from, as the operand itself is, and nobody else uses it
+    if step(found, slides) > 2 and not slides.column:  # a copy would be gathered from, as the operand itself is, and nobody else uses it
         return None
     columns = blocking(plan.target, acc.dtype).columns
     if _few_taps(plan, found, row):

@@ -21,7 +21,7 @@ from .columns_inside import columns_inside, expanded, strips
 from .joined_axes import joined, positions_as_data
 from .lines import aligned, chooses
 from .longer_rows import longest
-from .partial_rows import computed_long, stored_in_part
+from .partial_rows import computed_long, own_vector, stored_in_part
 from .parts import parted
 from .plan import Plan
 from .several_rows import several_rows
@@ -99,9 +99,9 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
     if order != form.axes and plan.tried("reorder", *order):
         return
     # as they are written: what is one position only when simplified would be divided again
-    if len(form.chain) > 1 and all(_identity(a, form) for a in roles.accesses(form.body, plan.facts.buffers)) and not positions_as_data(form):
+    if len(form.chain) > 1 and all(_identity(a, form, plan) for a in roles.accesses(form.body, plan.facts.buffers)) and not positions_as_data(form):
         for _ in form.chain[1:]:
-            plan.do("collapse", *roles.shape(plan.kernel).axes[:2])
+            plan.do("collapse", *roles.shape(plan.kernel).axes[-2:])
         axis = roles.shape(plan.kernel).axes[0]
         plan.note("all operands are consecutive over all axes: one long axis")
     width = _width(plan, form.body, axis)
@@ -114,20 +114,21 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
     asked_ahead(plan, axis, sorted({n.attr for n in reads(form.body) if n.attr in plan.facts.buffers and n.names >= set(form.axes)}))
 
 
-def _identity(address: Expr, form: roles.Shape) -> bool:
+def _identity(address: Expr, form: roles.Shape, plan: Plan) -> bool:
     """Whether an address is the row-major position in the iteration domain."""
-    if any(loop.start is not ZERO for loop in form.chain):
-        return False
     expected = ZERO
     for loop in form.chain:
         expected = expected * loop.stop + var(loop.axis)
-    return same_position(address, expected)
+    same = same_position(address, expected) or same_position(simplify(address, plan.facts.known), simplify(expected, plan.facts.known))
+    return same and all(loop.start is ZERO for loop in form.chain)
 
 
 def strip(plan: Plan, axis: str, width: int, side_by_side: int = 1, lines: bool = True) -> None:
     """Vectors along a parallel loop, so many in an iteration, and a scalar tail."""
     extent = plan.extent(axis)
     if width < 2 or (extent is not None and extent < width):
+        if (lanes := own_vector(plan.loop(axis).body, extent or 0, width)) and _last_lanes(plan, axis, lanes):
+            plan.note(f"`{axis}` is one vector of {lanes}")
         return
     # what is read in pieces of a vector is read at places that are known only where the vectors begin at 0; a collapsed axis reads at (x // N)·N + x % N, which is x
     path, read = around(plan.kernel, axis), roles.accesses(plan.loop(axis).body, plan.facts.buffers)

@@ -58,7 +58,7 @@ def window(
     `buffer` and depends, inside `at`, on the axes alone.  It depends on them through sums of disjoint axes with constant factors; each sum is an axis of the copy, in the order of the buffer's own,
     but for that of the axis `last`, along which the copy is consecutive.
     With `multiple`, the copy has room for first axes whose extents are rounded up to multiples of these numbers, with `lanes` its last axis is filled in multiples of that; what only iterations beyond the
-    end would read is 0.
+    end would read is what stands in place of what a choice does not read, a constant, or 0.
     """
     loop = find(kernel, at)
     value, copied, top = staged_value(kernel, loop.body, buffer, axes, facts, lambda e: isinstance(forms(e, axes), list))
@@ -95,8 +95,8 @@ def window(
     inside_bounds = both(*(side.bound for side in sides if side.bound is not None))
     if inside_bounds is not None:
         nothing = const(0, value.dtype)
-        if filled.op == "where" and filled.args[2] is nothing:
-            inside_bounds, filled = both(inside_bounds, filled.args[0]) or inside_bounds, filled.args[1]
+        if filled.op == "where" and filled.args[2].is_const:
+            inside_bounds, filled, nothing = both(inside_bounds, filled.args[0]) or inside_bounds, *filled.args[1:]
         filled = where(inside_bounds, filled, nothing)
     copying: Block = (Store(packed.name, tuple(var(side.axis) for side in sides), filled),)
     for side in reversed(sides):

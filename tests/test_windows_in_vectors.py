@@ -1,0 +1,48 @@
+"""Windows that are read by vectors along the row: those that lie two apart, and those beside which no zeros lie."""
+
+from __future__ import annotations
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+from luminal.compiler import Settings, compilations
+
+pytestmark = pytest.mark.usefixtures("plain_c")
+
+DEPTHWISE = "(composite deep ((X{f32}[C H W] K{f32}[C 3 3]) -> (Y)) (return (depthwise_conv2d (unsqueeze X :axis 0) K :stride 2 :padding 1)))"
+LARGEST = "(composite largest ((X{f32}[C H W](where H > 0, W > 0)) -> (Y)) (return (maxpool2d X :kernel 3 :stride STEP :padding 1)))"
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("text", [DEPTHWISE, LARGEST.replace("STEP", "2")], ids=["sums", "largest"])
+def test_windows_two_apart(text: str, target: str) -> None:
+    """Of two vectors that are loaded from the copy every other element is taken."""
+    (found,) = compilations(text, Settings(runtime="clang", target=target))
+    (kernel,) = found.run("schedule").kernels
+    assert any(line.startswith("window X") for line in kernel.schedule)
+    assert "unzip_f32x" in found.rendered.source
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_beside_the_image_there_is_one_number(step: int) -> None:
+    """What only iterations beyond the end would read is what lies beside the image: one choice, of lanes that lie together, and no choice inside of a choice, of which there is no vector."""
+    (found,) = compilations(LARGEST.replace("STEP", str(step)), Settings(runtime="clang", target="x86-64-v4"))
+    copies = [line for line in found.rendered.source.splitlines() if "X_window" in line and "INFINITY" in line]
+    assert copies
+    assert all("load_between_f32x16" in line for line in copies), copies
+
+
+@needs_cc
+def test_windows_are_those_of_numpy() -> None:
+    rng = np.random.default_rng(3)
+    for c, h, w in ((1, 1, 1), (2, 7, 37), (3, 34, 75)):
+        x = rng.standard_normal((c, h, w)).astype(np.float32)
+        k = rng.standard_normal((c, 3, 3)).astype(np.float32)
+        padded = np.pad(x, ((0, 0), (1, 1), (1, 1)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))[:, ::2, ::2]
+        np.testing.assert_allclose(luminal.compile(DEPTHWISE)(x, k)[0], np.einsum("cpqrs,crs->cpq", windows, k), rtol=1e-5, atol=1e-5)
+        far = np.pad(x, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+        for step in (1, 2):
+            windows = np.lib.stride_tricks.sliding_window_view(far, (3, 3), (1, 2))[:, ::step, ::step]
+            np.testing.assert_array_equal(luminal.compile(LARGEST.replace("STEP", str(step)))(x), windows.max((-1, -2)))
