@@ -31,6 +31,9 @@ BYTES_IN_LANES, NARROW_LANES = 4, 16
 # Operations for each element stored from which on rows of short elements are worth their columns though vectors are less than a register, in place of what a C compiler makes of scalars.  (Zen 4, AVX2 and AVX-512, sorted rows of 4 to 12 bytes or
 # halves: clang 0.07 to 0.5, gcc 0.05 to 0.45 of the time; rows of 3, 7 operations: 0.5 and 1.4 to 2.2; of a minimum or a choice: up to 3.)
 LONG_ROWS = 8
+# Elements of a row that is reduced, up to which each lane has one of its own.  (Zen 4, one thread, 400000 floats in rows of 1, 2, 3, 5, 8: AVX-512 137 to 142 µs; lanes put together maxima 1870, 926, 618, 371, 234, sums 1313, 355, 238, 144, 90;
+# AVX2 155 to 170 µs; maxima 1000, 530, 344, 215, 106, sums 902, 441, 296, 179, 110.)
+ROW_OF_LANE = 6
 SHORT = 64  # rows that are summed up: the pieces of them that a strip leaves are in the first cache when the next strip comes
 IN_FLIGHT = 10  # sums that two pipes want to be at work on at a time, each waiting four cycles for what was added last
 LOADED = 4  # registers that hold what is loaded for several sums, not the sums

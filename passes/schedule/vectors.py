@@ -94,16 +94,9 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
         over = turning(plan, form, addresses)
     if over is not None and squares(plan, *over, _width(plan, form.body)):
         return
-    axis = along_stores(plan, form, addresses)
-    order = (*(a for a in form.axes if a != axis), axis)
-    if order != form.axes and plan.tried("reorder", *order):
+    axis = along_rows(plan)
+    if not axis:
         return
-    # as they are written: what is one position only when simplified would be divided again
-    if len(form.chain) > 1 and all(_identity(a, form) for a in roles.accesses(form.body, plan.facts.buffers)) and not positions_as_data(form):
-        for _ in form.chain[1:]:
-            plan.do("collapse", *roles.shape(plan.kernel).axes[:2])
-        axis = roles.shape(plan.kernel).axes[0]
-        plan.note("all operands are consecutive over all axes: one long axis")
     width = _width(plan, form.body, axis)
     if stored_in_part(plan, axis, width) and computed_long(form.body):
         width = cost.NARROW_LANES
@@ -112,6 +105,21 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
         return
     strip(plan, axis, width)
     asked_ahead(plan, axis, sorted({n.attr for n in reads(form.body) if n.attr in plan.facts.buffers and n.names >= set(form.axes)}))
+
+
+def along_rows(plan: Plan) -> str:
+    """The loops in the order of what is stored, and one where all operands are consecutive over all of them: the innermost ("" where they cannot be)."""
+    form = roles.shape(plan.kernel)
+    axis = along_stores(plan, form, roles.positions(form, plan.facts))
+    order = (*(a for a in form.axes if a != axis), axis)
+    if order != form.axes and plan.tried("reorder", *order):
+        return ""
+    # as they are written: what is one position only when simplified would be divided again
+    if len(form.chain) > 1 and all(_identity(a, form) for a in roles.accesses(form.body, plan.facts.buffers)) and not positions_as_data(form):
+        for _ in form.chain[1:]:
+            plan.do("collapse", *roles.shape(plan.kernel).axes[:2])
+        plan.note("all operands are consecutive over all axes: one long axis")
+    return roles.shape(plan.kernel).axes[-1]
 
 
 def _identity(address: Expr, form: roles.Shape) -> bool:
