@@ -79,3 +79,40 @@ def test_the_order_of_a_row_is_kept() -> None:
 def test_rows_that_are_known_to_be_long_have_no_copy() -> None:
     _, after = scheduled(BIAS.replace("size C\n", "").replace("C", "100"), Options())
     assert not any(line.startswith("variant") for line in after.kernels[0].schedule)
+
+
+COLUMNS = f"""{HEAD}in X: f32[A, B, C]
+out Y: f32[C]
+kernel t_0(X, Y):
+  for k in 0 .. C parallel:
+    alloc acc: f32[] register
+    acc[] = 0.0:f32
+    for p in 0 .. A reduce:
+      for q in 0 .. B reduce:
+        acc[] add= X[p, q, k]
+    Y[k] = acc[]
+"""
+KEPT = (
+    COLUMNS.replace("out Y: f32[C]", "out Y: f32[B, C]")
+    .replace("      for q in 0 .. B reduce:\n        acc[]", "      acc[]")
+    .replace("q, k", "j, k")
+    .replace("Y[k]", "Y[j, k]")
+)
+KEPT = KEPT.replace("  for k", "  for j in 0 .. B parallel:\n  for k").replace("\n    ", "\n      ").replace("\n  for k", "\n    for k")
+
+
+@pytest.mark.parametrize(("text", "joined"), [(COLUMNS, "collapse p q"), (KEPT, "collapse j k")], ids=["reduced", "kept"])
+def test_axes_around_a_column_are_one_where_memory_knows_them_as_one(text: str, joined: str) -> None:
+    """A few columns are in registers, four rows of one vector at a time, each with a sum of its own."""
+    before, after = scheduled(text, Options())
+    script = after.kernels[0].schedule
+    assert script[0] == joined and sum(line.startswith("short") for line in script) == 3 and any(line.endswith("near=1") for line in script)
+    assert not any(line.startswith("rfactor") for line in scheduled(text, Options(strict=True))[1].kernels[0].schedule)
+    rng = np.random.default_rng(6)
+    for extents in [(0, 3, 5), (3, 0, 5), (2, 3, 0), (1, 1, 1), (3, 7, 2), (9, 1, 8), (2, 2, 9), (5, 1, 31), (2, 3, 33)]:
+        sizes = dict(zip("ABC", extents, strict=True))
+        start = arrays(before, sizes, rng)
+        expected, found = ({n: a.copy() for n, a in start.items()} for _ in range(2))
+        assert run(before, expected, sizes, exact=True) == 0
+        assert run(after, found, sizes, exact=True, check=True, seed=1) == 0
+        np.testing.assert_allclose(found["Y"], expected["Y"], rtol=1e-9, atol=1e-9, err_msg=str(sizes))

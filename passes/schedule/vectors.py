@@ -345,21 +345,22 @@ def _column(plan: Plan, axis: str) -> bool:
         return False
     with plan.attempt(f"`{axis}` is consecutive, but") as attempt:
         plan.ordered(axis)
+        axis = longest(plan, axis)
+        for x in roles.innermost(roles.shape(plan.kernel).body):
+            longest(plan, x.axis, near=False)
+        extent, form = plan.extent(axis), roles.shape(plan.kernel)
         columns = cost.columns(plan.target, [s.buffer.dtype for s in form.body if isinstance(s, Alloc)], shared=len(form.axes) == 1)
         if once and (extent is None or extent > columns):
-            if extent is None and len(form.axes) > 1 and cost.first_lanes(plan.target):
+            if extent is None and cost.first_lanes(plan.target):
                 _in_registers(plan, axis, width)
             plan.do("split", axis, columns)
             for piece in expanded(plan, f"{axis}.1"):
                 _rows(plan, piece, width)
             plan.note(f"rows are read {columns} columns at a time along the kept axis `{axis}`: a page or more of memory in order")
-            plan.do("parallel", roles.shape(plan.kernel).axes[0])
+            plan.do("parallel", form.axes[0] if len(form.axes) > 1 else f"{axis}.0")
             return True
-        if not once:
-            axis = longest(plan, axis)
-            extent = plan.extent(axis)
-            if extent is not None and extent < width:
-                raise StepError(f"`{axis}` is less than a vector")
+        if not once and extent is not None and extent < width:
+            raise StepError(f"`{axis}` is less than a vector")
         factor = width * cost.ACCUMULATORS
         if once and extent is not None and extent <= factor and cost.first_lanes(plan.target):
             strips(plan, axis, width << (-(-extent // width) - 1).bit_length(), pad=True)
@@ -392,7 +393,9 @@ def _blocks(plan: Plan, axis: str, factor: int, width: int) -> None:
 
 def _in_registers(plan: Plan, axis: str, width: int) -> None:
     """Where all of a kept axis is in a few vectors, these are the accumulators: such rows are too short for what begins and ends each, and for elements that are no vector."""
-    _padded(plan, _short(plan, axis, _halves(cost.ACCUMULATORS * width, width)))
+    pieces = _short(plan, axis, _halves(cost.ACCUMULATORS * width, width))
+    _several(plan, pieces[-1][0])
+    _padded(plan, pieces)
 
 
 def _halves(most: int, least: int) -> list[int]:
@@ -418,6 +421,16 @@ def _padded(plan: Plan, pieces: list[tuple[str, int]]) -> None:
     """Each of some loops in vectors of accumulators, so many elements side by side, of the last of which the first lanes are there."""
     for piece, lanes in pieces:
         strips(plan, piece, lanes, pad=True)
+
+
+def _several(plan: Plan, axis: str) -> None:
+    """A reduction of rows that are one vector each adds up several of them at a time: one sum would wait for itself."""
+    with plan.attempt() as attempt:
+        for x in [x for x in roles.innermost(plan.loop(axis).body) if x.kind == "reduce"]:
+            plan.do("split", x.axis, cost.ACCUMULATORS, tail="cut")
+            plan.do("rfactor", f"{x.axis}.1")
+    if not attempt.refused:
+        plan.note(f"{cost.ACCUMULATORS} rows at a time have accumulators each")
 
 
 def _asked_ahead(plan: Plan, buffer: str, axis: str, row: str, width: int) -> None:
