@@ -58,6 +58,8 @@ def _rows(plan: Plan) -> list[Loop]:
     inner = roles.innermost(form.body)
     if not cost.first_lanes(plan.target) or not form.chain or any(not isinstance(s, Let) for s in plan.kernel.body[:-1]):
         return []
+    if roles.divided(plan.kernel, plan.facts):  # no lane divides: such loops are cut where positions begin again
+        return []
     if not inner:
         if turning(plan, form, roles.positions(form, plan.facts)) or not along_rows(plan) or len(chain := roles.shape(plan.kernel).chain) < 2:
             return []

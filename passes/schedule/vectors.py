@@ -18,6 +18,7 @@ from .affine import divides, inside, same_position, taken_apart
 from .beside import bare, gathered, in_pieces, some_apart
 from .chains import candidates as candidates_to_hold
 from .columns_inside import columns_inside, expanded, strips
+from .in_registers import halves, in_registers, padded, shorter
 from .joined_axes import joined, positions_as_data
 from .lines import aligned, chooses
 from .longer_rows import longest
@@ -352,7 +353,7 @@ def _column(plan: Plan, axis: str) -> bool:
         columns = cost.columns(plan.target, [s.buffer.dtype for s in form.body if isinstance(s, Alloc)], shared=len(form.axes) == 1)
         if once and (extent is None or extent > columns):
             if extent is None and cost.first_lanes(plan.target):
-                _in_registers(plan, axis, width)
+                in_registers(plan, axis, width)
             plan.do("split", axis, columns)
             for piece in expanded(plan, f"{axis}.1"):
                 _rows(plan, piece, width)
@@ -387,50 +388,8 @@ def _blocks(plan: Plan, axis: str, factor: int, width: int) -> None:
     if not plan.has(rest := f"{axis}.t"):
         return None
     if extent is not None:
-        return strips(plan, rest, min(n for n in _halves(factor, width) if n >= extent % factor), pad=True)
-    return _padded(plan, [(rest, factor), *_short(plan, rest, _halves(factor // 2, width))])
-
-
-def _in_registers(plan: Plan, axis: str, width: int) -> None:
-    """Where all of a kept axis is in a few vectors, these are the accumulators: such rows are too short for what begins and ends each, and for elements that are no vector."""
-    pieces = _short(plan, axis, _halves(cost.ACCUMULATORS * width, width))
-    _several(plan, pieces[-1][0])
-    _padded(plan, pieces)
-
-
-def _halves(most: int, least: int) -> list[int]:
-    """From `most` elements down to `least`, each half of the one before."""
-    found = [most]
-    while found[-1] > least:
-        found.append(found[-1] // 2)
-    return found
-
-
-def _short(plan: Plan, axis: str, lanes: list[int]) -> list[tuple[str, int]]:
-    """Copies of a loop for where it has at most so many iterations, each made of the one before."""
-    pieces: list[tuple[str, int]] = []
-    for n in lanes:
-        before = plan.kernel
-        plan.do("short", axis, n)
-        axis = plan.added(before)[0]
-        pieces.append((axis, n))
-    return pieces
-
-
-def _padded(plan: Plan, pieces: list[tuple[str, int]]) -> None:
-    """Each of some loops in vectors of accumulators, so many elements side by side, of the last of which the first lanes are there."""
-    for piece, lanes in pieces:
-        strips(plan, piece, lanes, pad=True)
-
-
-def _several(plan: Plan, axis: str) -> None:
-    """A reduction of rows that are one vector each adds up several of them at a time: one sum would wait for itself."""
-    with plan.attempt() as attempt:
-        for x in [x for x in roles.innermost(plan.loop(axis).body) if x.kind == "reduce"]:
-            plan.do("split", x.axis, cost.ACCUMULATORS, tail="cut")
-            plan.do("rfactor", f"{x.axis}.1")
-    if not attempt.refused:
-        plan.note(f"{cost.ACCUMULATORS} rows at a time have accumulators each")
+        return strips(plan, rest, min(n for n in halves(factor, width) if n >= extent % factor), pad=True)
+    return padded(plan, [(rest, factor), *shorter(plan, rest, halves(factor // 2, width))])
 
 
 def _asked_ahead(plan: Plan, buffer: str, axis: str, row: str, width: int) -> None:
