@@ -82,6 +82,12 @@ def conjuncts(e: Expr) -> list[Expr]:
     return parts_of("bit_and", e)
 
 
+def fixed_sizes(condition: Expr | None) -> dict[Expr, Expr]:
+    """The sizes that a condition gives a value, and these values."""
+    parts = conjuncts(condition) if condition is not None else []
+    return {c.args[0]: c.args[1] for c in parts if c.op == "equal" and c.args[0].op == "size" and c.args[1].is_const}
+
+
 def parts_of(op: str, e: Expr) -> list[Expr]:
     """The operands of a chain of one operator, each once."""
     found: dict[Expr, None] = {}

@@ -65,6 +65,7 @@ from .kernel_body import (
     nested as nested,
     perfect as perfect,
     reads as reads,
+    sized as sized,
     statements as statements,
     substitute_block as substitute_block,
     with_body as with_body,

@@ -9,7 +9,7 @@ from .dtypes import DType
 from .errors import NOWHERE, Span
 from .expr import ONE, ZERO, Expr, add, mul, product
 from .statement import Statement, Structure, replace, same
-from .walks import postorder, substitution
+from .walks import postorder, substitute, substitution
 
 if TYPE_CHECKING:
     from .graph import Shape
@@ -338,6 +338,12 @@ def accesses(block: Block) -> Iterator[tuple[str, tuple[Expr, ...]]]:
         yield from ((n.attr, n.args) for n in loads_in(*expressions(s)))
         if isinstance(s, Store):
             yield s.buffer, s.index
+
+
+def sized(buffer: Buffer, fixed: dict[Expr, Expr]) -> Buffer:
+    """A buffer where some sizes have these values."""
+    shape, strides = (tuple([substitute(e, fixed) for e in extents]) for extents in (buffer.shape, buffer.strides))
+    return buffer if shape == buffer.shape and strides == buffer.strides else replace(buffer, shape=shape, strides=strides)
 
 
 def substitute_block(block: Block, mapping: dict[Expr, Expr]) -> Block:

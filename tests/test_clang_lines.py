@@ -11,7 +11,7 @@ from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.evaluate import evaluate
 from luminal.ir.expr import to_line
-from luminal.ir.kernel import Let, Loop, Store, statements
+from luminal.ir.kernel import If, Let, Loop, Store, statements
 from luminal.ir.walks import postorder
 from luminal.passes.schedule.tree import walk_paths
 
@@ -190,7 +190,10 @@ def test_rows_that_take_turns_go_past_the_caches_in_whole_lines() -> None:
     assert "stream_f32x16(&" in source("4100 4100") and "(uintptr_t)Y & 63" in source("4100 4100")
     assert "stream_f32x16(&" in source("100 400000")  # short rows as one
     assert "stream_f32x16(&" not in source("10 4000000")
-    runs, tiles, turns = sorted({line.rsplit(", ", 1)[1] for line in source("M N").splitlines() if " stream_f32x16(&" in line})
+    found = sorted({line.rsplit(", ", 1)[1] for line in source("M N").splitlines() if " stream_f32x16(&" in line})
+    copies = [c for c in found if c.endswith((" <= M);", " <= N);"))]  # around an axis of one element
+    runs, tiles, turns = [c for c in found if c not in copies]
+    assert len(copies) == 2
     assert runs == "1);"
     assert " <= " in tiles and "==" not in tiles  # which are for what is near too
     assert " == 0" in turns
@@ -236,6 +239,8 @@ def test_a_part_of_a_line_goes_past_the_caches_beside_the_rest_of_it_or_not_at_a
     for s, path in walk_paths(found.module.kernels[-1].body):
         if not isinstance(s, Store) or s.buffer != "Y" or s.stream is None:
             continue
+        if any(isinstance(p, If) and p.condition.op == "equal" and any(s is t for t in statements(p.body)) for p in path):
+            continue  # rows of one element are one long row
         vector = path[-1] if isinstance(path[-1], Loop) else path[-2]
         if not isinstance(vector, Loop) or vector.kind != "vector":
             continue  # a scalar is stored through the caches whatever is asked
@@ -261,5 +266,5 @@ def test_short_rows_are_not_cut_at_lines(size: str, cut: bool) -> None:
 
 
 def test_rows_of_any_length_are_cut_at_lines_where_they_have_some() -> None:
-    f = luminal.compile("(composite moved ((X{f32}[M N] b{f32}[N]) -> (Y{f32}[M N])) (return (+ X b)))", runtime="clang", target="x86-64-v4")
+    f = luminal.compile("(composite moved ((X{f32}[M N] b{f32}[N]) -> (Y{f32}[M N])) (return (+ X b)))", runtime="clang", target="x86-64-v3")
     assert "64 <= N" in next(line for line in f.source.splitlines() if "(uintptr_t)Y & 63" in line)

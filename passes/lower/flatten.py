@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from ...ir import kernel as k, polynomial as pl, program as p
 from ...ir.bounds import Known
-from ...ir.conditions import conjuncts
+from ...ir.conditions import conjuncts, fixed_sizes
 from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
 from ...ir.expr import CHOOSES, DIVIDES, FALSE, ONE, ZERO, Expr, call, load, make, total, var, where
@@ -175,8 +175,11 @@ class Flattener:
 
     def under(self, condition: Expr, block: k.Block, scope: Scope) -> p.Block:
         """A block where a condition holds."""
-        outside = self._around
+        outside, fixed = self._around, fixed_sizes(condition)
         self._around = (*outside, *(c for c in conjuncts(condition) if c.is_position))
+        if fixed:  # what is consecutive there is seen to be
+            scope = scope.copy()
+            scope.places.update({n: Place(k.sized(x.buffer, fixed), x.name, x.scalar) for n, x in scope.places.items()})
         body = self.block(block, scope)
         self._around = outside
         return body

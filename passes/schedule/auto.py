@@ -168,12 +168,14 @@ def _apart(plan: Plan) -> bool:
 
 def _vectors(plan: Plan) -> bool:
     from .longer_rows import lengthened
+    from .ones import of_ones
     from .rows_carried import rows_carried
+    from .rows_of_lanes import by_lanes
     from .rows_together import by_length
     from .whole_lines import by_lines
 
     lengthened(plan)
-    parts = rows_carried(plan) or by_lines(plan)
+    parts = rows_carried(plan) or [*of_ones(plan), *(by_lines(plan) or by_lanes(plan))]
     if not parts or parts[-1][0] is not None:
         parts += by_length(plan)
     plan.kernel = variants.choose(plan.kernel, parts) if len(parts) > 1 else parts[0][1]

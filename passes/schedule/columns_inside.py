@@ -123,7 +123,7 @@ def strips(plan: Plan, axis: str, *factors: int, pad: bool = False) -> None:
         if not plan.has(axis):
             return
         plan.do("split", axis, factor, tail="pad" if pad and factor == factors[-1] else "cut")
-        for piece in expanded(plan, f"{axis}.1"):
+        for piece in expanded(plan, f"{axis}.1", near=True):
             _vectorized(plan, piece)
         plan.note(f"vectors of {factor} along the kept axis `{axis}`, the reduction outside of them")
         axis = f"{axis}.t"
@@ -139,12 +139,12 @@ def _vectorized(plan: Plan, axis: str) -> None:
         plan.do("vectorize", piece)
 
 
-def expanded(plan: Plan, axis: str) -> list[str]:
-    """Expand what the loop over `axis` allocates, distribute it over the statements and bring loops outside, vectors excepted, as deep as they go.  The axes of the pieces."""
+def expanded(plan: Plan, axis: str, near: bool = False) -> list[str]:
+    """Expand what the loop over `axis` allocates (copies `near` each other, where that is to be a vector), distribute it over the statements and bring loops outside, vectors excepted, as deep as they go.  The axes of the pieces."""
     body = find(plan.kernel, axis).body
     for s in body:
         if isinstance(s, Alloc):
-            plan.do("expand", s.buffer.name, axis)
+            plan.do("expand", s.buffer.name, axis, near=1 if near and s.buffer.shape else "")
     pieces = [axis]
     rest = [s for s in body if not isinstance(s, (Alloc, Let))]
     if len(rest) > 1:
@@ -159,5 +159,5 @@ def expanded(plan: Plan, axis: str) -> list[str]:
             if any(
                 isinstance(s, Loop) and s.kind != "vector" for s in block
             ):  # several statements in a loop around them: what a cascade does with a tile
-                pieces += expanded(plan, piece)[1:]
+                pieces += expanded(plan, piece, near)[1:]
     return pieces

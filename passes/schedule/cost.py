@@ -33,6 +33,9 @@ BYTES_IN_LANES, NARROW_LANES = 4, 16
 LONG_ROWS = 8
 # Elements of a row from which on it is a vector of its own, though less than one of the machine's: a bias on rows of 4, 5 and 10 floats 1.3 to 8, one-hot rows of 10 4, a tanh of rows of 3 10 times as fast.
 OWN_VECTOR = 4
+# Elements of a row that is reduced, up to which each lane has one of its own.  (Zen 4, one thread, 400000 floats in rows of 1, 2, 3, 5, 8: AVX-512 137 to 142 µs; lanes put together maxima 1870, 926, 618, 371, 234, sums 1313, 355, 238, 144, 90;
+# AVX2 155 to 170 µs; maxima 1000, 530, 344, 215, 106, sums 902, 441, 296, 179, 110.)
+ROW_OF_LANE = 6
 SHORT = 64  # rows that are summed up: the pieces of them that a strip leaves are in the first cache when the next strip comes
 IN_FLIGHT = 10  # sums that two pipes want to be at work on at a time, each waiting four cycles for what was added last
 LOADED = 4  # registers that hold what is loaded for several sums, not the sums
@@ -71,9 +74,10 @@ MOST_SIDE_WORK = (
 SCREENED = 8  # registers that do not accumulate where two ways to multiply meet after a tile: clang 14 spills accumulators inside the loop with fewer
 PIECE_DEPTH = 64  # of the last axis of a reduction from which on shared panels hold one position of the others (two threads: 3×70×1301×81 1.6, 4×700×301×801 1.2, 8×1000×500×1000 1.1 × as fast; 50×60×64×40, with little work in each, 0.66)
 STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
-SHARE = (
-    8 << 20
-)  # bytes of the last cache that a core can count on: a rented one shares it with strangers (two cores beside 260 MB: copies of 8 MB 44 GB/s by plain and 61 by streaming stores, of 32 MB 25 and 53; what was stored is then read at 60 and 52 in place of 31)
+# Bytes of the last cache that a core can count on, for a result and for what it is made of: a rented one shares it with strangers.  (Two cores beside 260 MB: copies of 8 MB 44 GB/s by plain and 61 by streaming stores, of 32 MB 25 and 53;
+# what was stored is then read at 60 and 52 in place of 31.  Two beside 32 MB, one thread and two, past the caches: relu of 8, 10, 12, 16 MB 1.42, 1.1, 0.8, 0.7 and 0.5 to 1.5, 1.2, 0.87, 0.66 of the time, x + y, whose three tensors are half as large again, of 4, 6, 8, 12
+# 1.06, 0.84, 0.53, 0.61 and 0.95, 1.14, 0.64, 0.66; AVX2 relu of 8, 10, 12 1.7, 1.3, 0.98, x + y of 4, 6, 8 1.26, 1.05, 0.63.)
+SHARE = 12 << 20
 STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
 WINDOW_ROWS = 4  # rows of results that share a copy of what their windows read
 # The same where vectors are along the row, so that a copy is used for a few results only, and rows of results that share what is loaded of the filter and the loops over it.  (Depthwise, 64 channels of 56 × 56 by 3 × 3,
@@ -101,7 +105,6 @@ FEW_COLUMNS = 8  # with fewer columns, most lanes of a vector of them are empty:
 FEWER_COLUMNS = 2  # the same where vectors along the row would be gathered
 PIECES = 64  # of a reduction without parallel loops, at most: enough to be shared evenly by as many threads as read memory at its full speed
 PIECE = 4096  # elements of such a piece, or a multiple: what one core sums faster than another is woken
-FEW_ROWS = 32  # more rows than this are shared evenly themselves
 # Bytes that are asked for ahead of time: of rows that memory chooses (300 floats 1.3 × as fast, 32 1.2 ×), and of what a long axis reads in order, across the end of a page (exp of 4096² by 1, 2, 4 and
 # 8 KiB ahead: 0.97, 1.02, 1.04 and 1.07 of a copy, without 0.96).  With less one waits, with more the first cache loses what it holds.
 AHEAD = 8192
@@ -278,9 +281,9 @@ def panels_ahead(target: Target) -> bool:
     return target.l3 >= FAR
 
 
-def stream_bytes(target: Target) -> int:
-    """From how many bytes on a result is stored past the caches: half of the last one, since what it is made of wants to stay there too, and no more than our cores have of it.  0: never, where whole lines are no vectors."""
-    return min(target.l3 // 2, SHARE * target.cores) if target.vector_bytes >= 16 else 0
+def stream_bytes(target: Target, stored: int = 1, read: int = 1) -> int:
+    """From how many bytes on a result is stored past the caches: where it does not fit in our cores' part of the last one together with what it is made of, `read` bytes for each `stored`.  0: never, where whole lines are no vectors."""
+    return min(target.l3, SHARE * target.cores) * stored // (stored + max(stored, read)) if target.vector_bytes >= 16 else 0
 
 
 class Streams(NamedTuple):

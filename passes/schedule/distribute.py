@@ -13,7 +13,7 @@ from .affine import constant_extent, extent, minus, upper
 from .tree import Facts, StepError, around, find, fresh, names_taken, nest, rename, replace_at, replace_loop, touched
 
 
-def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
+def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str, near: int = 0) -> Kernel:
     """A local buffer gets one copy for each iteration of the loops around it.
 
         for i in 0 .. 4:                  alloc acc: f32[4] register
@@ -22,7 +22,7 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
           …                                 …
 
     `axes` are loops in steps of 1 around the `alloc`, with no other loop between.  Neither their extents nor the shape of the buffer depend on them; where an extent is not constant, the buffer is
-    `private` instead of `register` or `stack`.
+    `private` instead of `register` or `stack`.  With near=1 the copies of an element lie side by side, as vectors along the loops want them: acc[k] is acc[k, i], not acc[i, k].
     """
     path = path_of(kernel, buffer)
     alloc = path[-1] if path else None
@@ -58,8 +58,9 @@ def expand(kernel: Kernel, facts: Facts, buffer: str, *axes: str) -> Kernel:
     if inside:
         raise StepError(f"expand: the shape of `{buffer}` depends on {', '.join(inside)}")
     space = old.space if all(e.is_const for e in shape) or old.space not in ("register", "stack") else "private"
-    new = replace(old, shape=(*shape, *old.shape), space=space)
-    changed = prefixed(replace_at((path[top],), path[top:], ()), buffer, tuple(position))
+    new = replace(old, shape=(*old.shape, *shape) if near else (*shape, *old.shape), space=space)
+    moved = tuple(position)
+    changed = at_places(replace_at((path[top],), path[top:], ()), {buffer}, lambda _, index: (*index, *moved) if near else (*moved, *index))
     return replace_loop(kernel, first, lambda _: (Alloc(new), *changed))
 
 

@@ -13,6 +13,12 @@
       Y[i] = acc[]                                   for q in 0 .. K reduce: acc[i.1] max= X[p, 128·i.0 + i.1, q]
                                                  …
 
+    for i in 0 .. M parallel:                  if N <= 6:
+      for p in 0 .. N reduce:         →          for i.0 in 0 .. M // 16 parallel:
+        acc[] max= X[i, p]                         for p in 0 .. N reduce:
+      Y[i] = acc[]                                   for i.1 in 0 .. 16 vector: acc[i.1] max= X[16·i.0 + i.1, p]
+                                                   …
+
 Row by row, the second would jump through memory for each: it takes K elements at a time, now 128·K.
 """
 
@@ -24,6 +30,7 @@ from ...ir.expr import FALSE, ONE, TRUE, Expr, both, const, product, var
 from ...ir.kernel import Alloc, Kernel, Let, Loop, Store, perfect, statements
 from ...ir.simplify import simplify
 from . import cost, roles
+from .columns_inside import strips
 from .plan import Plan
 from .rows_together import by_length
 from .several_rows import several_rows, shares
@@ -45,12 +52,14 @@ def few_rows(plan: Plan) -> bool:
     rows = product(tuple(x.stop for x in form.chain))
     parts: list[tuple[Expr | None, Kernel]] = []
     long = both(*(const(2 * cost.LONG).le(_length(x)) for x in loops)) or TRUE
+    few = both(*(_length(x).le(const(cost.ROW_OF_LANE)) for x in loops)) or TRUE
     for condition, attempt in (
+        (few, _in_lanes),
         (both(rows.le(const(cost.FEW_ROWS)), long), _shared_rows),
         (both(const(cost.BLOCKS * cost.SIDE_BY_SIDE).le(rows), const(cost.BLOCKS).le(loops[0].stop)), _side_by_side),
     ):
         holds = simplify(condition or TRUE, plan.facts.known)
-        part = plan.another()
+        part = plan.another(holds if attempt is _in_lanes else None)
         if not (holds.is_const and not holds.attr) and holds.names <= plan.facts.sizes.keys() and attempt(part, form):
             plan.note(*part.notes)
             parts.append((None if holds.is_const else holds, part.kernel))
@@ -78,6 +87,22 @@ def _shared_rows(plan: Plan, form: roles.Shape) -> bool:
     vectors_inside(plan, pieces)
     plan.note(f"up to {cost.FEW_ROWS} rows of {2 * cost.LONG} or more: threads share each of them")
     return True
+
+
+def _in_lanes(plan: Plan, form: roles.Shape) -> bool:
+    """A row in each lane: rows of so few elements that to put what lanes hold together takes longer than to load each for its own."""
+    plan.do("decide")
+    width, kept = cost.lanes(plan.target, roles.widest(form.body)), form.axes[-1]
+    if width < 2 or (plan.extent(kept) or width) < width:
+        return False
+    with plan.attempt("short rows are worked off as long ones") as attempt:
+        for a in reversed(form.axes[:-1]):
+            if not _neighbours(plan, a, kept):
+                break
+            kept = plan.collapsed((a, kept))
+        strips(plan, kept, width)
+        threads(plan)
+    return not attempt.refused
 
 
 def _side_by_side(plan: Plan, form: roles.Shape) -> bool:

@@ -7,14 +7,14 @@ from ...ir.kernel import Alloc, Loop, Store, expressions, statements
 from ...ir.simplify import prove
 from ...ir.target import LINE
 from . import cost
+from .affine import same_position
 from .plan import Plan
 from .tree import reads
 
 
 def aligned(plan: Plan, axis: str) -> str | None:
     """What a loop streams begins at a line: the axis of the elements before it, or None where nothing is aligned."""
-    least = cost.stream_bytes(plan.target)
-    if not least or not cost.first_lanes(plan.target):
+    if not cost.stream_bytes(plan.target) or not cost.first_lanes(plan.target):
         return None
     stored = sorted(
         {s.buffer for s in statements(plan.loop(axis).body) if isinstance(s, Store)} & plan.facts.buffers.keys() - (plan.elsewhere or frozenset())
@@ -26,7 +26,7 @@ def aligned(plan: Plan, axis: str) -> str | None:
         return None
     if chooses(plan.loop(axis)):
         return None
-    held = plan.facts.buffers[stored[0]]
+    held, least = plan.facts.buffers[stored[0]], past_the_caches(plan, stored[0])
     if prove((held.elements * held.dtype.bytes).lt(least), plan.facts.known):  # it is never streamed
         return None
     line, row = LINE // held.dtype.bytes, plan.loop(axis).stop
@@ -48,6 +48,13 @@ def aligned(plan: Plan, axis: str) -> str | None:
     if not plan.tried("prefetch_end", stored[0], axis, least=least):
         plan.note(f"the line that a row of `{stored[0]}` ends in is asked for before the row is worked on")
     return head
+
+
+def past_the_caches(plan: Plan, buffer: str) -> int:
+    """From how many bytes on a result goes past the caches, with as much as is read of each of its elements in mind: buffers that have as many."""
+    held = plan.facts.buffers[buffer]
+    read = [plan.facts.buffers[b] for b in sorted({n.attr for n in reads(plan.kernel.body)} & plan.facts.buffers.keys() - {buffer})]
+    return cost.stream_bytes(plan.target, held.dtype.bytes, sum(b.dtype.bytes for b in read if same_position(b.elements, held.elements)))
 
 
 def chooses(loop: Loop) -> bool:

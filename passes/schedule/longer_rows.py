@@ -37,9 +37,9 @@ def lengthened(plan: Plan) -> None:
         waiting = [*(x for x in waiting if x != outer), joined]
 
 
-def longest(plan: Plan, axis: str) -> str:
-    """The loop made one with those around it as far as that goes, whoever shares them: its name."""
-    while (outer := _around(plan, axis)) is not None:
+def longest(plan: Plan, axis: str, near: bool = True) -> str:
+    """The loop made one with those around it as far as that goes, whoever shares them: its name.  `near`: only where memory is consecutive along it."""
+    while (outer := _around(plan, axis, near)) is not None:
         axis = _joined(plan, outer, axis)
     return axis
 
@@ -50,7 +50,7 @@ def _joined(plan: Plan, outer: str, axis: str) -> str:
     return joined
 
 
-def _around(plan: Plan, axis: str) -> str | None:
+def _around(plan: Plan, axis: str, consecutive: bool = True) -> str | None:
     """The loop that holds this one and nothing else, where all that is touched goes on, from one of its iterations to the next, where this loop ends."""
     *_, outer, loop = (None, *around(plan.kernel, axis))
     if not isinstance(outer, Loop) or not isinstance(loop, Loop) or len(outer.body) != 1 or outer.kind != loop.kind or loop.kind not in KINDS:
@@ -58,7 +58,7 @@ def _around(plan: Plan, axis: str) -> str | None:
     if loop.start is not ZERO or any(x.step is not ONE for x in (outer, loop)) or outer.axis in loop.stop.names or loop.stop is ZERO:
         return None
     steps = [(row_step(a, outer), row_step(a, loop)) for a in roles.along(plan.kernel, loop, plan.facts)]
-    if not any(near is ONE for _, near in steps):
+    if consecutive and not any(near is ONE for _, near in steps):
         return None
     if any(far is None or near is None or not same_position(far, near * loop.stop) for far, near in steps):
         return None

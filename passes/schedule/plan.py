@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-from ...ir.expr import ONE, Expr, var
+from ...ir.expr import ONE, Expr, both, var
 from ...ir.kernel import Alloc, Kernel, Let, Loop
 from ...ir.places import homes_in, path_of
 from ...ir.record import changing, replace
@@ -70,7 +70,11 @@ class Plan:
     def another(self, assumed: Expr | None = None) -> Plan:
         """A plan for the same kernel, of which nobody sees the steps unless its kernel is taken; for sizes of which this is `assumed`."""
         return Plan(
-            self.kernel, self.facts if assumed is None else replace(self.facts, assumed=assumed), self.target, self.options, elsewhere=self.elsewhere
+            self.kernel,
+            self.facts if assumed is None else replace(self.facts, assumed=both(self.facts.assumed, assumed)),
+            self.target,
+            self.options,
+            elsewhere=self.elsewhere,
         )
 
     def take(self, part: Plan) -> None:

@@ -93,6 +93,12 @@ def touching(block: Block, facts: Facts, known: Known) -> Known:
     return assuming(known, both(*(ONE.le(e) for b in sorted(touched & facts.buffers.keys()) for e in facts.buffers[b].shape if not e.is_const)))
 
 
+def divided(kernel: Kernel, facts: Facts) -> bool:
+    """Whether a position that the kernel touches is a quotient or a remainder of where a loop is."""
+    axes = [s.axis for s in statements(kernel.body) if isinstance(s, Loop)]
+    return any(divides(a, axes) for a in accesses(kernel.body, facts.buffers))
+
+
 def units(addresses: Iterable[Expr], axis: str) -> int:
     """How many of the addresses move by exactly one element with the axis."""
     return sum(stride(a, axis) == 1 for a in addresses)

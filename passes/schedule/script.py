@@ -75,7 +75,7 @@ STEPS: Final[dict[str, Step]] = {
     "unswitch": Step("guards.unswitch", "n"),
     "factors": Step("guards.factors", "n"),
     "peel": Step("peels.peel", "n", {"clamps": "i", "fixed": "i", "over": "l"}),
-    "expand": Step("distribute.expand", "nn+"),
+    "expand": Step("distribute.expand", "nn+", {"near": "i"}),
     "jam": Step("jams.jam", "n"),
     "pipeline": Step("pipelines.pipeline", "nn+"),
     "fission": Step("distribute.fission", "n+", {"around": "l", "stores": "l"}),

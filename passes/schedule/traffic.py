@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ir.kernel import Alloc, Loop, statements, written
 from ...ir.target import LINE, PAGE
 from . import cost, prefetches, roles
+from .lines import past_the_caches
 from .plan import Plan
 from .tree import all_loops, reads
 
@@ -113,9 +114,9 @@ def _asked_again(plan: Plan, buffer: str, axis: str, row: str) -> None:
 
 def streamed(plan: Plan) -> None:
     """Results that are larger than what they can keep of the last cache go past it."""
-    least = cost.stream_bytes(plan.target)
     inside = tuple(x for x in all_loops(plan.kernel) if x.kind == "vector")
-    for buffer in sorted((written(inside) & plan.facts.buffers.keys()) - (plan.elsewhere or frozenset())) if least else ():
+    for buffer in sorted((written(inside) & plan.facts.buffers.keys()) - (plan.elsewhere or frozenset())) if cost.stream_bytes(plan.target) else ():
+        least = past_the_caches(plan, buffer)
         if not plan.tried("stream_store", buffer, least=least):
             plan.note(f"`{buffer}` is stored past the caches from {least >> 20} MiB on")
 

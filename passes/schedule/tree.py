@@ -12,6 +12,7 @@ from string import ascii_lowercase
 from typing import Final
 
 from ...ir.bounds import Known
+from ...ir.conditions import fixed_sizes
 from ...ir.expr import Expr, call, const, make, var, where
 from ...ir.graph import Size
 from ...ir.kernel import (
@@ -29,6 +30,7 @@ from ...ir.kernel import (
     loads_in as loads_in,
     map_expressions,
     reads as reads,
+    sized,
     statements,
     with_body,
     written,
@@ -61,6 +63,8 @@ class Facts:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "known", assuming(Known(dict(self.sizes)), self.assumed))
+        if fixed := fixed_sizes(self.assumed):
+            object.__setattr__(self, "buffers", {n: sized(b, fixed) for n, b in self.buffers.items()})
 
     @staticmethod
     def of(module: Module, strict: bool = False, shared_bytes: int = 48 << 10) -> Facts:

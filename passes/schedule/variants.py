@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...ir.conditions import fixed_sizes
 from ...ir.dtypes import bool_
 from ...ir.errors import SourceError
 from ...ir.expr import ENDS, ONE, TRUE, ZERO, Expr, first, last, var, where
-from ...ir.kernel import Block, If, Kernel, Let, Loop, Stmt, expressions, map_block, map_expressions, statements
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Stmt, expressions, map_block, map_expressions, statements, substitute_block
 from ...ir.places import homes_in
 from ...ir.record import replace
 from ...ir.simplify import simplify
@@ -59,16 +60,21 @@ def decide(kernel: Kernel, facts: Facts) -> Kernel:
                                    S
                                  else:
                                    T
+
+    Under a condition that gives a size its value, N == 1, the kernel has that, and loops of that one iteration are none.
     """
+    fixed = fixed_sizes(facts.assumed)
 
     def one(s: Stmt) -> Block | None:
         if isinstance(s, Loop) and s.kind == "serial" and s.start is ZERO and s.step is ONE and upper(s.stop, facts.known) == 1:
             here = {var(s.axis): ZERO, first(s.axis): TRUE, last(s.axis): TRUE}
             return (If(ZERO.lt(s.stop), map_expressions(s.body, lambda e: simplify(substitute(e, here), facts.known))),)
+        if fixed and isinstance(s, Loop) and s.start is ZERO and s.step is ONE and s.stop is ONE and s.kind in ("parallel", "reduce"):
+            return substitute_block(s.body, {var(s.axis): ZERO, first(s.axis): TRUE, last(s.axis): TRUE})
         found = simplify(s.condition, facts.known) if isinstance(s, If) and not s.condition.buffers else None
         return (s.body if found.attr else s.orelse) if isinstance(s, If) and found is not None and found.is_const else None
 
-    return kernel.with_body(map_block(kernel.body, one))
+    return kernel.with_body(map_block(substitute_block(kernel.body, fixed), one))
 
 
 def branching(kernel: Kernel, facts: Facts) -> Expr | None:

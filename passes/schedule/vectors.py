@@ -18,6 +18,7 @@ from .affine import divides, inside_for, same_position, taken_apart
 from .beside import bare, gathered, in_pieces, some_apart
 from .chains import candidates as candidates_to_hold
 from .columns_inside import columns_inside, expanded, strips
+from .in_registers import halves, in_registers, padded, shorter
 from .joined_axes import joined, positions_as_data
 from .lines import aligned, chooses
 from .longer_rows import longest
@@ -94,16 +95,9 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
         over = turning(plan, form, addresses)
     if over is not None and squares(plan, *over, _width(plan, form.body)):
         return
-    axis = along_stores(plan, form, addresses)
-    order = (*(a for a in form.axes if a != axis), axis)
-    if order != form.axes and plan.tried("reorder", *order):
+    axis = along_rows(plan)
+    if not axis:
         return
-    # as they are written: what is one position only when simplified would be divided again
-    if len(form.chain) > 1 and all(_identity(a, form, plan) for a in roles.accesses(form.body, plan.facts.buffers)) and not positions_as_data(form):
-        for _ in form.chain[1:]:
-            plan.do("collapse", *roles.shape(plan.kernel).axes[-2:])
-        axis = roles.shape(plan.kernel).axes[0]
-        plan.note("all operands are consecutive over all axes: one long axis")
     width = _width(plan, form.body, axis)
     if stored_in_part(plan, axis, width) and computed_long(form.body):
         width = cost.NARROW_LANES
@@ -112,6 +106,21 @@ def _pointwise(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> None:
         return
     strip(plan, axis, width)
     asked_ahead(plan, axis, sorted({n.attr for n in reads(form.body) if n.attr in plan.facts.buffers and n.names >= set(form.axes)}))
+
+
+def along_rows(plan: Plan) -> str:
+    """The loops in the order of what is stored, and one where all operands are consecutive over all of them: the innermost ("" where they cannot be)."""
+    form = roles.shape(plan.kernel)
+    axis = along_stores(plan, form, roles.positions(form, plan.facts))
+    order = (*(a for a in form.axes if a != axis), axis)
+    if order != form.axes and plan.tried("reorder", *order):
+        return ""
+    # as they are written: what is one position only when simplified would be divided again
+    if len(form.chain) > 1 and all(_identity(a, form, plan) for a in roles.accesses(form.body, plan.facts.buffers)) and not positions_as_data(form):
+        for _ in form.chain[1:]:
+            plan.do("collapse", *roles.shape(plan.kernel).axes[-2:])
+        plan.note("all operands are consecutive over all axes: one long axis")
+    return roles.shape(plan.kernel).axes[-1]
 
 
 def _identity(address: Expr, form: roles.Shape, plan: Plan) -> bool:
@@ -337,21 +346,22 @@ def _column(plan: Plan, axis: str) -> bool:
         return False
     with plan.attempt(f"`{axis}` is consecutive, but") as attempt:
         plan.ordered(axis)
+        axis = longest(plan, axis)
+        for x in roles.innermost(roles.shape(plan.kernel).body):
+            longest(plan, x.axis, near=False)
+        extent, form = plan.extent(axis), roles.shape(plan.kernel)
         columns = cost.columns(plan.target, [s.buffer.dtype for s in form.body if isinstance(s, Alloc)], shared=len(form.axes) == 1)
         if once and (extent is None or extent > columns):
-            if extent is None and len(form.axes) > 1 and cost.first_lanes(plan.target):
-                _in_registers(plan, axis, width)
+            if extent is None and cost.first_lanes(plan.target):
+                in_registers(plan, axis, width)
             plan.do("split", axis, columns)
             for piece in expanded(plan, f"{axis}.1"):
                 _rows(plan, piece, width)
             plan.note(f"rows are read {columns} columns at a time along the kept axis `{axis}`: a page or more of memory in order")
-            plan.do("parallel", roles.shape(plan.kernel).axes[0])
+            plan.do("parallel", form.axes[0] if len(form.axes) > 1 else f"{axis}.0")
             return True
-        if not once:
-            axis = longest(plan, axis)
-            extent = plan.extent(axis)
-            if extent is not None and extent < width:
-                raise StepError(f"`{axis}` is less than a vector")
+        if not once and extent is not None and extent < width:
+            raise StepError(f"`{axis}` is less than a vector")
         factor = width * cost.ACCUMULATORS
         if once and extent is not None and extent <= factor and cost.first_lanes(plan.target):
             strips(plan, axis, width << (-(-extent // width) - 1).bit_length(), pad=True)
@@ -378,38 +388,8 @@ def _blocks(plan: Plan, axis: str, factor: int, width: int) -> None:
     if not plan.has(rest := f"{axis}.t"):
         return None
     if extent is not None:
-        return strips(plan, rest, min(n for n in _halves(factor, width) if n >= extent % factor), pad=True)
-    return _padded(plan, [(rest, factor), *_short(plan, rest, _halves(factor // 2, width))])
-
-
-def _in_registers(plan: Plan, axis: str, width: int) -> None:
-    """Where all of a kept axis is in a few vectors, these are the accumulators: such rows are too short for what begins and ends each, and for elements that are no vector."""
-    _padded(plan, _short(plan, axis, _halves(cost.ACCUMULATORS * width, width)))
-
-
-def _halves(most: int, least: int) -> list[int]:
-    """From `most` elements down to `least`, each half of the one before."""
-    found = [most]
-    while found[-1] > least:
-        found.append(found[-1] // 2)
-    return found
-
-
-def _short(plan: Plan, axis: str, lanes: list[int]) -> list[tuple[str, int]]:
-    """Copies of a loop for where it has at most so many iterations, each made of the one before."""
-    pieces: list[tuple[str, int]] = []
-    for n in lanes:
-        before = plan.kernel
-        plan.do("short", axis, n)
-        axis = plan.added(before)[0]
-        pieces.append((axis, n))
-    return pieces
-
-
-def _padded(plan: Plan, pieces: list[tuple[str, int]]) -> None:
-    """Each of some loops in vectors of accumulators, so many elements side by side, of the last of which the first lanes are there."""
-    for piece, lanes in pieces:
-        strips(plan, piece, lanes, pad=True)
+        return strips(plan, rest, min(n for n in halves(factor, width) if n >= extent % factor), pad=True)
+    return padded(plan, [(rest, factor), *shorter(plan, rest, halves(factor // 2, width))])
 
 
 def _asked_ahead(plan: Plan, buffer: str, axis: str, row: str, width: int) -> None:

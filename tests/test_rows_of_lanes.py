@@ -1,0 +1,119 @@
+"""Rows of a few elements: in vectors of which the first lanes are there, and, where they are reduced, one in each lane.  Right at sizes around each choice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from luminal.ir.interpret.kernel import run
+from luminal.ir.kernel import Module
+from luminal.ir.target import Options, Target
+from luminal.ir.text import read
+from luminal.passes.schedule import cost, schedule
+from scheduling import arrays
+
+NARROW = Target("clang", "avx2", "avx2", vector_bytes=32, vector_registers=16, l1=32 << 10, l2=1 << 20, cores=2, threads=True)
+HEAD = "kernels t v1\nsize A\nsize B\nsize C\n"
+LOOPS = "  for i in 0 .. A parallel:\n    for j in 0 .. B parallel:\n"
+BIAS = f"{HEAD}in X: f32[A, B, C]\nin S: f32[C]\nout Y: f32[A, B, C]\nkernel t_0(X, S, Y):\n{LOOPS}      for k in 0 .. C parallel:\n        Y[i, j, k] = X[i, j, k] + S[k]\n"
+PLACES = BIAS.replace("out Y: f32[A, B, C]", "out Y: f32[B, A, C]").replace("Y[i, j, k] = X[i, j, k] + S[k]", "Y[j, i, k] = X[i, j, k] * S[k]")
+LONG = BIAS.replace(" + S[k]", "")
+TURNED = BIAS.replace("out Y: f32[A, B, C]", "out Y: f32[A, C, B]").replace("Y[i, j, k] =", "Y[i, k, j] =")
+PADDED = f"""{HEAD}in X: f32[A, B, C]
+out Y: f32[A, B, C + 3]
+kernel t_0(X, Y):
+{LOOPS}      Y[i, j, 0] = 1.0:f32
+      for k in 1 .. C + 1 parallel:
+        Y[i, j, k] = X[i, j, k - 1]
+      for l in C + 1 .. C + 3 parallel:
+        Y[i, j, l] = 2.0:f32
+"""
+SUMS = f"""{HEAD}in X: f32[A, B, C]
+out Y: f32[A, B]
+out Z: f32[A, B]
+kernel t_0(X, Y, Z):
+{LOOPS}      alloc acc: f32[] register
+      acc[] = 0.0:f32
+      alloc most: f32[] register
+      most[] = -inf:f32
+      for p in 0 .. C reduce:
+        acc[] add= X[i, j, p]
+        most[] max= X[i, j, p]
+      Y[i, j] = acc[] * 2.0:f32
+      Z[i, j] = most[]
+"""
+FEW = f"variant C <= {cost.FEW_VECTORS * 8}"
+
+
+def scheduled(text: str, options: Options) -> tuple[Module, Module]:
+    before = read(text)
+    assert isinstance(before, Module)
+    return before, schedule(before, NARROW, options)
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [(BIAS, FEW), (PLACES, FEW), (PADDED, FEW), (LONG, ""), (TURNED, ""), (SUMS, f"variant C <= {cost.ROW_OF_LANE}")],
+    ids=["bias", "places", "padded", "one long row", "turned over", "sums"],
+)
+def test_rows_of_few_elements(text: str, condition: str) -> None:
+    before, after = scheduled(text, Options())
+    parts = [line for line in after.kernels[0].schedule if line.startswith("variant C <=")]
+    assert parts[:1] == ([condition] if condition else [])
+    rng = np.random.default_rng(5)
+    for extents in [(0, 3, 5), (3, 0, 5), (2, 3, 0), (1, 1, 1), (3, 7, 2), (2, 9, 6), (3, 3, 7), (2, 2, 8), (1, 2, 9), (2, 1, 32), (1, 2, 33)]:
+        sizes = dict(zip("ABC", extents, strict=True))
+        start = arrays(before, sizes, rng)
+        expected, found = ({n: a.copy() for n, a in start.items()} for _ in range(2))
+        assert run(before, expected, sizes, exact=True) == 0
+        assert run(after, found, sizes, exact=True, check=True, seed=1) == 0
+        for name in found:
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-9, err_msg=str(sizes))
+
+
+def test_the_order_of_a_row_is_kept() -> None:
+    """A row in a lane is added up from its first element to its last: --strict has it too."""
+    _, after = scheduled(SUMS, Options(strict=True))
+    assert f"variant C <= {cost.ROW_OF_LANE}" in after.kernels[0].schedule
+
+
+def test_rows_that_are_known_to_be_long_have_no_copy() -> None:
+    _, after = scheduled(BIAS.replace("size C\n", "").replace("C", "100"), Options())
+    assert not any(line.startswith("variant") for line in after.kernels[0].schedule)
+
+
+COLUMNS = f"""{HEAD}in X: f32[A, B, C]
+out Y: f32[C]
+kernel t_0(X, Y):
+  for k in 0 .. C parallel:
+    alloc acc: f32[] register
+    acc[] = 0.0:f32
+    for p in 0 .. A reduce:
+      for q in 0 .. B reduce:
+        acc[] add= X[p, q, k]
+    Y[k] = acc[]
+"""
+KEPT = (
+    COLUMNS.replace("out Y: f32[C]", "out Y: f32[B, C]")
+    .replace("      for q in 0 .. B reduce:\n        acc[]", "      acc[]")
+    .replace("q, k", "j, k")
+    .replace("Y[k]", "Y[j, k]")
+)
+KEPT = KEPT.replace("  for k", "  for j in 0 .. B parallel:\n  for k").replace("\n    ", "\n      ").replace("\n  for k", "\n    for k")
+
+
+@pytest.mark.parametrize(("text", "joined"), [(COLUMNS, "collapse p q"), (KEPT, "collapse j k")], ids=["reduced", "kept"])
+def test_axes_around_a_column_are_one_where_memory_knows_them_as_one(text: str, joined: str) -> None:
+    """A few columns are in registers, four rows of one vector at a time, each with a sum of its own."""
+    before, after = scheduled(text, Options())
+    script = after.kernels[0].schedule
+    script = script[script.index("variant") + 1 :]
+    assert script[0] == joined and sum(line.startswith("short") for line in script) == 3 and any(line.endswith("near=1") for line in script)
+    assert not any(line.startswith("rfactor") for line in scheduled(text, Options(strict=True))[1].kernels[0].schedule)
+    rng = np.random.default_rng(6)
+    for extents in [(0, 3, 5), (3, 0, 5), (2, 3, 0), (1, 1, 1), (3, 7, 2), (9, 1, 8), (2, 2, 9), (5, 1, 31), (2, 3, 33)]:
+        sizes = dict(zip("ABC", extents, strict=True))
+        start = arrays(before, sizes, rng)
+        expected, found = ({n: a.copy() for n, a in start.items()} for _ in range(2))
+        assert run(before, expected, sizes, exact=True) == 0
+        assert run(after, found, sizes, exact=True, check=True, seed=1) == 0
+        np.testing.assert_allclose(found["Y"], expected["Y"], rtol=1e-9, atol=1e-9, err_msg=str(sizes))
