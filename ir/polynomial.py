@@ -213,7 +213,7 @@ def composed(p: Poly, by: dict[Expr, Expr]) -> Poly | None:
             if sum_:
                 result[m] = sum_
             else:
-                del result[m]
+                result.pop(m, None)
             continue
         term: Poly = scaled(poly(by[m[0]]), c)
         for a in m[1:]:
@@ -226,7 +226,7 @@ def composed(p: Poly, by: dict[Expr, Expr]) -> Poly | None:
             if sum_:
                 result[n] = sum_
             else:
-                del result[n]
+                result.pop(n, None)
     return result
 
 

@@ -101,7 +101,7 @@ def test_what_is_known_of_a_name_counts() -> None:
 
 def exponentials(form: str, target: str) -> set[str]:
     """Of vectors, in loops of the program."""
-    text = f"(composite spared ((X{{f32}}[M N] Z{{f32}}[M N]) -> (Y{{f32}}[M N])) (return {form}))"
+    text = f"(composite spared ((X{{f32}}[M N](where N > 1) Z{{f32}}[M N]) -> (Y{{f32}}[M N])) (return {form}))"
     (found,) = compilations(text, Settings(runtime="clang", target=target))
     nodes = [n for f in found.program.functions for s in statements(f.body) for e in expressions(s) for n in postorder(e) if n.dtype.lanes > 1]
     return {n.attr if n.op == "ins" else n.op for n in nodes} & {"exp", EXP_INSIDE.name, EXP_NEAR.name, PLUS_EXP.name, SUM_EXP.name, WEIGHT.name}

@@ -242,7 +242,7 @@ def holds_everywhere(guard: Expr, last_value: dict[str, int], inner: set[str], f
             left[()] += factor
         else:
             (left if factor > 0 else right)[monomial] = abs(factor)
-    return pl.expr(left).le(pl.expr(right)) if mentioned else None
+    return pl.expr({m: c for m, c in left.items() if c}).le(pl.expr(right)) if mentioned else None
 
 
 def drop_true(block: Block) -> Block:
