@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import luminal
 import numpy as np
 import pytest
@@ -11,8 +13,8 @@ from luminal.compiler import Settings, compilations
 pytestmark = pytest.mark.usefixtures("plain_c")
 
 
-def scripts(text: str, **settings: object) -> str:
-    (found,) = compilations(text, Settings(runtime="clang", target="x86-64-v4", **settings))  # type: ignore[arg-type]
+def scripts(text: str, **settings: Any) -> str:
+    (found,) = compilations(text, Settings(runtime="clang", target="x86-64-v4", **settings))
     return "\n".join(line for k in found.run("schedule").kernels for line in k.schedule)
 
 
