@@ -9,6 +9,8 @@ PREPARE := $(BIN)/python -m luminal.runtimes.prepare && $(BIN)/python -m compile
 CC_FOUND := $(shell for c in clang gcc $$(ls /usr/bin 2>/dev/null | grep -E '^(clang|gcc)-[0-9]+$$'); do command -v $$c; done 2>/dev/null | head -1)
 CC_EXTRA := $(if $(CC_FOUND),,cc)
 comma := ,
+# The modules in which passes spend their time, compiled ahead of time (once; half a minute): passes take three fifths of the time.  Where that cannot be, and after an edit to one of them, the sources run.
+CORE := $(BIN)/python -m luminal.compile_core || echo "the passes run from their sources"
 
 .PHONY: demo test check fast bench chart sizes bless docs tables reports clean
 
@@ -17,8 +19,11 @@ demo: $(VENV)/demo
 	@$(BIN)/luminal compile samples/gemm.toml --runtime clang --emit source | sed -n '1,60p'
 	@echo; echo "== built, run, and compared with the reference"
 	$(BIN)/luminal compile samples/gemm.toml --runtime clang --test "M=100, N=100, K=100"
+	@echo; echo "== the passes compiled ahead of time, for what is compiled from now on"
+	@$(MAKE) --no-print-directory fast
 
 test: $(VENV)/test
+	$(CORE)
 	$(BIN)/python -m pytest -q -n 2 $(ARGS)
 
 check: $(VENV)/dev
@@ -26,12 +31,12 @@ check: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
+	$(CORE)
 	$(BIN)/python -m pytest -q -n 2 -W error
 
-# The modules in which passes spend their time, compiled ahead of time (a minute and a half): passes take little more than half of the time.  An edit to one of them, and the sources run until this is done again.
 fast: $(VENV)/demo
 	$(BIN)/python -m pip install -q -e '.[fast]'
-	$(BIN)/python -m luminal.compile_core
+	$(CORE)
 
 # Beside NumPy, and PyTorch where that is installed (.venv/bin/pip install torch).  BENCH="--only gemm --blocks 3" for less.
 bench: $(VENV)/demo
