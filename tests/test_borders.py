@@ -7,6 +7,8 @@ from luminal.compiler import Settings, compilations
 from luminal.ir.kernel import Loop, Store, expressions, statements
 from luminal.ir.walks import postorder
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SHIFTS = ((0, 0), (0, 1), (1, 0), (0, -1), (-1, 0), (1, 1), (1, -1), (-1, -1), (-1, 1))
 STORES = [f"(setf (aref G {q} i j) (aref F {q} (mod (- i {a}) H) (mod (- j {b}) W)))" for q, (a, b) in enumerate(SHIFTS)]
 STREAMING = f"(composite streaming ((F{{f32}}[9 H W]) -> (G{{f32}}[9 H W])) (dotimes (i H) (dotimes (j W) {' '.join(STORES)})))"

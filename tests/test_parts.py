@@ -14,6 +14,8 @@ from luminal.ir.expr import Expr
 from luminal.ir.kernel import Kernel, Loop, expressions, statements
 from luminal.ir.walks import postorder
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 8
 V3 = "x86-64-v3"
 

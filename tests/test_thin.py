@@ -13,6 +13,8 @@ from luminal.passes.schedule.cost import SHALLOW
 from luminal.passes.schedule.variants import parts_of
 from scheduling import arrays, module
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 # Vectors of 16 floats.
 AVX512 = Target("clang", "avx512", "avx512", vector_bytes=64, vector_registers=32, l1=48 << 10, l2=1 << 20, cores=2, threads=True)
 NAMES = ["gemm", "gemm_f64", "gemm_scaled", "gemm_column_major", "matmul_bias"]
