@@ -58,7 +58,6 @@ from .kernel_body import (
     Store as Store,
     While as While,
     accesses as accesses,
-    expressions as expressions,
     loads_in as loads_in,
     map_block as map_block,
     map_expressions as map_expressions,

@@ -256,11 +256,6 @@ def written(block: Block) -> set[str]:
     return {s.buffer for s in statements(block) if isinstance(s, Store)}
 
 
-def expressions(stmt: Stmt) -> tuple[Expr, ...]:
-    """The expressions that a statement holds itself (not those of its body)."""
-    return stmt.expressions()
-
-
 _AS_THEY_ARE: Final[dict[str, str]] = {}
 
 
@@ -335,7 +330,7 @@ def reads(block: Block) -> list[Expr]:
 def accesses(block: Block) -> Iterator[tuple[str, tuple[Expr, ...]]]:
     """Each buffer that is read or stored into, with the index, in order."""
     for s in statements(block):
-        yield from ((n.attr, n.args) for n in loads_in(*expressions(s)))
+        yield from ((n.attr, n.args) for n in loads_in(*s.expressions()))
         if isinstance(s, Store):
             yield s.buffer, s.index
 

@@ -63,7 +63,6 @@ from .program_body import (
     StoreTo as StoreTo,
     Tiles as Tiles,
     While as While,
-    expressions as expressions,
     kinds_in as kinds_in,
     map_block as map_block,
     map_expressions as map_expressions,

@@ -320,10 +320,6 @@ def _within(s: For | If | While | Region) -> tuple[Stmt, ...]:
     return found
 
 
-def expressions(stmt: Stmt) -> tuple[Expr, ...]:
-    return stmt.expressions()
-
-
 def kinds_in(block: Block) -> int:
     """The kinds of operators that stand in it (`Expr.kinds`).  A statement that holds others remembers its own."""
     found = 0

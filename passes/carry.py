@@ -28,7 +28,6 @@ from ..ir.kernel import (
     Stmt,
     Store,
     While,
-    expressions,
     map_block,
     map_expressions,
     statements,
@@ -98,7 +97,7 @@ def _carried(loop: Loop, held: Buffer, names: Names, known: Known) -> tuple[Bloc
     at = next(k for k, s in enumerate(stated) if s is store)
     found: dict[Expr, None] = {}
     for k, s in enumerate(stated):
-        for n in postorder(*(e for e in expressions(s) if held.name in e.buffers)):
+        for n in postorder(*(e for e in s.expressions() if held.name in e.buffers)):
             if n.op == "load" and n.attr == held.name and not _elsewhere(n, store, loop.axis):
                 if k > at or not all(map(same_position, n.args, last)):
                     return None
@@ -127,7 +126,7 @@ def _kept(loop: Loop, held: Buffer, names: Names, path: tuple[Stmt, ...], known:
     inner = {loop.axis} | {s.axis for s in stated if isinstance(s, Loop)} | {s.name for s in stated if isinstance(s, Let)}
     stores = [s for s in stated if isinstance(s, Store) and s.buffer == held.name]
     index = stores[0].index
-    reads = [n for s in stated for n in postorder(*(e for e in expressions(s) if held.name in e.buffers)) if n.op == "load" and n.attr == held.name]
+    reads = [n for s in stated for n in postorder(*(e for e in s.expressions() if held.name in e.buffers)) if n.op == "load" and n.attr == held.name]
     if any(isinstance(s, (While, Region)) for s in stated) or any(s.index != index for s in stores) or any(n.args != index for n in reads):
         return None
     if not reads and not any(s.combiner for s in stores):

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ..ir.conditions import conjuncts
 from ..ir.dtypes import i32
 from ..ir.expr import TRUE, Expr, both, call, const, load, var, where
-from ..ir.kernel import Alloc, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Stmt, Store, expressions, statements, written
+from ..ir.kernel import Alloc, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Stmt, Store, statements, written
 from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import substitute
@@ -51,7 +51,7 @@ def checks_first(ir: Module, target: Target, options: Options) -> Module:
                 done.append(looked)
         moved = {id(f.check) for f in found}
         kernels.append(replace(kernel, body=_without(kernel.body, moved)) if found else kernel)
-        done = [k for k in done if changed.isdisjoint(b for s in statements(k.body) for e in expressions(s) for b in e.buffers)]
+        done = [k for k in done if changed.isdisjoint(b for s in statements(k.body) for e in s.expressions() for b in e.buffers)]
     return ir if len(kernels) == len(ir.kernels) else ir.with_kernels(tuple(kernels))
 
 

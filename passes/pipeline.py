@@ -16,7 +16,7 @@ from ..ir.dtypes import INDEX
 from ..ir.errors import CompilerBug, LuminalError
 from ..ir.expr import DIVIDES
 from ..ir.instructions import EXP_INSIDE, LARGER, PLUS_EXP, QUOTIENT, WEIGHT
-from ..ir.kernel import expressions, statements as statements_of
+from ..ir.kernel import statements as statements_of
 from ..ir.program import Define, statements
 from ..ir.record import record
 from ..ir.target import Options, Target
@@ -51,7 +51,7 @@ def _has(op: str) -> Callable[[IR, Target, Options], bool]:
 def _reads_at_quotients(ir: IR, target: Target, options: Options) -> bool:
     """On a processor: a GPU waits for memory while it divides."""
     loads = (
-        n for k in ir.kernels for s in statements_of(k.body) for e in expressions(s) if e.kinds & DIVIDES for n in postorder(e) if n.op == "load"
+        n for k in ir.kernels for s in statements_of(k.body) for e in s.expressions() if e.kinds & DIVIDES for n in postorder(e) if n.op == "load"
     )
     return not target.gpu and any(e.kinds & DIVIDES for n in loads for e in n.args)
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from ..ir.bounds import Known
 from ..ir.expr import ONE, PARTIAL, ZERO, Expr, const, var, vload
-from ..ir.program import Assign, Block, For, If, StoreTo, expressions, map_expressions, statements
+from ..ir.program import Assign, Block, For, If, StoreTo, map_expressions, statements
 from ..ir.record import replace
 from ..ir.simplify import prove_le
 from ..ir.walks import postorder, rewrite, substitute
@@ -48,7 +48,7 @@ def _counts(body: Block) -> list[tuple[Expr, int]]:
     found = {
         (n.args[1], n.dtype.lanes): None
         for s in statements(body)
-        for e in expressions(s)
+        for e in s.expressions()
         if e.kinds & PARTIAL
         for n in postorder(e)
         if _first_lanes(n)

@@ -20,7 +20,6 @@ from ...ir.kernel import (
     Stmt,
     Store,
     While,
-    expressions,
     identity_of,
     map_block,
     map_expressions,
@@ -234,7 +233,7 @@ class _Cooperation:
         if any(isinstance(t, Store) and t.buffer in self.private for t in statements((s,))):
             raise StepError("cooperate: a thread's own array is stored into outside of what they share")
         outside = {t.buffer for t in statements((s,)) if isinstance(t, Store) and (t.buffer not in self.local or self.local[t.buffer].shape)}
-        reading = any(e.buffers - self.local.keys() for t in statements((s,)) for e in expressions(t))
+        reading = any(e.buffers - self.local.keys() for t in statements((s,)) for e in t.expressions())
         condition = guard if reading or outside or isinstance(s, Check) else None
         if outside:
             if any(isinstance(t, Store) and t.buffer not in outside for t in statements((s,))):
@@ -410,7 +409,7 @@ def _count(nest: Sequence[Loop]) -> int | None:
 
 def _indices(s: Stmt, buffer: str) -> list[tuple[Expr, ...]]:
     """Where a statement touches a buffer."""
-    found = [n.args for t in statements((s,)) for n in loads_in(*expressions(t)) if n.attr == buffer]
+    found = [n.args for t in statements((s,)) for n in loads_in(*t.expressions()) if n.attr == buffer]
     return found + [t.index for t in statements((s,)) if isinstance(t, Store) and t.buffer == buffer]
 
 

@@ -14,7 +14,6 @@ from ...ir.kernel import (
     Loop,
     Stmt,
     Store,
-    expressions,
     map_block,
     map_expressions,
     nested,
@@ -60,7 +59,7 @@ def fetch(kernel: Kernel, facts: Facts, axis: str, *buffers: str, ahead: int = 1
         if k is None or sum(isinstance(s, Store) and s.buffer == name for s in statements(kernel.body)) != 1:
             raise StepError(f"fetch: no loop before the barrier of `{axis}` is the one that fills `{name}`")
         nest, store = _copy(name, body[k])
-        if any(not e.buffers.isdisjoint(written(loop.body)) for e in expressions(store)):
+        if any(not e.buffers.isdisjoint(written(loop.body)) for e in store.expressions()):
             raise StepError(f"fetch: what `{name}` is filled from is written inside `{axis}`")
         dtype = local[name].dtype
         held = fresh(f"{name}.next", taken)

@@ -17,7 +17,6 @@ from ...ir.kernel import (
     Loop,
     Stmt,
     Store,
-    expressions,
     identity_of,
     map_block,
     nested,
@@ -306,7 +305,7 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0, into: str = 
             continue
         if not isinstance(s, (Let, Store)):
             raise StepError(f"rfactor: `{axis}` holds a {type(s).__name__.lower()}")
-        if any(n.attr in changed for n in loads_in(*expressions(s))):
+        if any(n.attr in changed for n in loads_in(*s.expressions())):
             raise StepError(f"rfactor: `{axis}` reads what it accumulates")
         if isinstance(s, Store):
             if _at_own_place(s, axis):

@@ -16,7 +16,7 @@ many rows pay for.  What is made of the rows first (a triangle of them, a scale)
 from __future__ import annotations
 
 from ...ir.expr import ONE, TRUE, Expr, as_expr, both, call, const, mul, product
-from ...ir.kernel import Alloc, expressions, statements
+from ...ir.kernel import Alloc, statements
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
@@ -114,7 +114,7 @@ def _cut(plan: Plan, found: Contraction, piece: int) -> tuple[str, str]:
 def _most(plan: Plan, found: Contraction) -> int:
     """Up to how much work the row operands are read one by one as they are, for each lane: consecutive along the reduction, or along the rows; 0 where they are neither."""
     row, depth = found.rows[0], found.reduced[-1]
-    loads = [n for s in statements((plan.loop(depth),)) for e in expressions(s) for n in loads_in(e) if n.attr in found.row_operands]
+    loads = [n for s in statements((plan.loop(depth),)) for e in s.expressions() for n in loads_in(e) if n.attr in found.row_operands]
     if len(loads) != 1 or loads[0].dtype is not found.accumulator.dtype or row not in loads[0].names:
         return 0
     address = simplify(plan.facts.buffers[loads[0].attr].address(loads[0].args), plan.facts.known)
@@ -125,7 +125,7 @@ def _most(plan: Plan, found: Contraction) -> int:
 
 def _made(plan: Plan, found: Contraction) -> bool:
     """Whether something is made of the rows' elements (a mask, a scale, a function) before they are multiplied."""
-    nodes = postorder(*(e for s in statements((plan.loop(found.reduced[-1]),)) for e in expressions(s)))
+    nodes = postorder(*(e for s in statements((plan.loop(found.reduced[-1]),)) for e in s.expressions()))
     return any(n.op != "load" and found.column not in n.names and any(a.op == "load" and a.attr in found.row_operands for a in n.args) for n in nodes)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ....ir.expr import INDEX, Expr, const, var
-from ....ir.program import Define, For, StoreTo, expressions
+from ....ir.program import Define, For, StoreTo
 from ....ir.walks import always, postorder, substitute
 from ..affine import slope
 
@@ -42,7 +42,7 @@ class Axis:
             self._loaded = {}
             for s in self.loop.body:
                 if isinstance(s, (Define, StoreTo)):
-                    for n in always(*expressions(s)):
+                    for n in always(*s.expressions()):
                         if n.op == "load":
                             self._loaded.setdefault(n.attr, {})[n.args[0]] = None
         return self._loaded
