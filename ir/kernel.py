@@ -67,6 +67,7 @@ from .kernel_body import (
     sized as sized,
     statements as statements,
     substitute_block as substitute_block,
+    with_blocks as with_blocks,
     with_body as with_body,
     written as written,
 )

@@ -69,6 +69,7 @@ from .program_body import (
     named as named,
     statements as statements,
     stored as stored,
+    with_blocks as with_blocks,
     with_body as with_body,
     with_expressions as with_expressions,
 )

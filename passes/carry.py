@@ -19,7 +19,6 @@ from ..ir.kernel import (
     Alloc,
     Block,
     Buffer,
-    If,
     Kernel,
     Let,
     Loop,
@@ -31,7 +30,7 @@ from ..ir.kernel import (
     map_block,
     map_expressions,
     statements,
-    with_body,
+    with_blocks,
 )
 from ..ir.record import replace
 from ..ir.renaming import Names, defined
@@ -68,10 +67,9 @@ def _in_kernel(kernel: Kernel, ir: Module) -> Kernel:
                     first, s, last = made
                     before += first
                     after += last
-        if isinstance(s, (Loop, While, Region)) and not before:  # what stands inside a loop that was changed stays as it is
-            s = with_body(s, within(s.body, (*path, s)))
-        elif isinstance(s, If):
-            s = replace(s, body=within(s.body, (*path, s)), orelse=within(s.orelse, (*path, s)))
+        if not before:  # what stands inside a loop that was changed stays as it is
+            inner = (*path, s)
+            s = with_blocks(s, lambda b: within(b, inner))
         return (*before, s, *after)
 
     known = Known(ir.size_info())

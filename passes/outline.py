@@ -52,7 +52,7 @@ from ..ir.program import (
     map_expressions,
     named,
     statements,
-    with_body,
+    with_blocks,
 )
 from ..ir.record import replace
 from ..ir.target import Options, Target
@@ -97,10 +97,8 @@ def _statement(s: Stmt, f: Function, names: Names, pieces: list[Function], value
             function, alone, team = piece
             pieces.append(function)
             return _either(s.serial_if, alone, team)
-        case For() | While():
-            return (with_body(s, _block(s.body, f, names, pieces, values, known)),)
-        case If():
-            return (If(s.condition, _block(s.body, f, names, pieces, values, known), _block(s.orelse, f, names, pieces, values, known)),)
+        case For() | While() | If():
+            return (with_blocks(s, lambda b: _block(b, f, names, pieces, values, known)),)
         case _:
             return (s,)
 

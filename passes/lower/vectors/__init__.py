@@ -15,7 +15,7 @@ from __future__ import annotations
 from ....ir.bounds import Known, Range
 from ....ir.expr import DIVIDES, LONG, ZERO, Expr, const, var
 from ....ir.moves import is_moved
-from ....ir.program import Array, Block, For, If, Region, Stmt, StoreTo, While, kinds_in, map_expressions, statements as statements_of, with_body
+from ....ir.program import Array, Block, For, Stmt, StoreTo, kinds_in, map_expressions, statements as statements_of, with_blocks, with_body
 from ....ir.record import replace
 from ....ir.simplify import simplify
 from ....ir.target import Target
@@ -83,11 +83,7 @@ class _Walk:
             s = with_body(s, self.block(s.body))
             self.around, self.rows = outside
             return (s,)
-        if isinstance(s, (While, Region)):
-            return (with_body(s, self.block(s.body)),)
-        if isinstance(s, If):
-            return (If(s.condition, self.block(s.body), self.block(s.orelse)),)
-        return (s,)
+        return (with_blocks(s, self.block),)
 
     def loop(self, s: For) -> Block:
         divided = kinds_in(s.body) & DIVIDES
