@@ -8,7 +8,7 @@ from luminal.compiler import Settings, compilations
 from luminal.ir.bounds import Known
 from luminal.ir.conditions import conjuncts
 from luminal.ir.expr import INDEX, ONE, ZERO, Expr, both, call, const, var
-from luminal.ir.kernel import expressions as kernel_expressions, statements as kernel_statements
+from luminal.ir.kernel import statements as kernel_statements
 from luminal.ir.program import For, statements
 from luminal.ir.simplify import prove_le, simplify
 from luminal.ir.walks import postorder, substitute
@@ -75,7 +75,7 @@ def test_what_a_choice_asks_is_not_looked_for_in_the_loops(monkeypatch: pytest.M
         c
         for k in padded.module.kernels
         for s in kernel_statements(k.body)
-        for e in kernel_expressions(s)
+        for e in s.expressions()
         for n in postorder(e)
         if n.op == "where"
         for c in conjuncts(n.args[0])

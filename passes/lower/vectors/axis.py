@@ -6,7 +6,7 @@ from typing import Final
 
 from ....ir.expr import INDEX, Expr, const, var
 from ....ir.program import Define, For, StoreTo
-from ....ir.walks import always, postorder, substitute
+from ....ir.walks import always, substitute
 from ..affine import slope
 
 ONE_STEP: Final = const(1, INDEX)
@@ -52,7 +52,3 @@ class Axis:
         if found is None:
             found = self._at_base[e] = substitute(e, {var(self.loop.var): self.base})
         return found
-
-
-def loads_of(*roots: Expr) -> list[Expr]:
-    return [n for n in postorder(*(e for e in roots if e.buffers)) if n.op == "load"]
