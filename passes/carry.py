@@ -14,7 +14,7 @@ Source: Callahan, Carr and Kennedy, Improving register allocation for subscripte
 from __future__ import annotations
 
 from ..ir.bounds import Known
-from ..ir.expr import ONE, TRUE, ZERO, Expr, both, const, load, var, where
+from ..ir.expr import ONE, TRUE, ZERO, Expr, const, in_range, load, var, where
 from ..ir.kernel import (
     Alloc,
     Block,
@@ -104,10 +104,9 @@ def _carried(loop: Loop, held: Buffer, names: Names, known: Known) -> tuple[Bloc
         return None
     scalar = Buffer(names.fresh(f"{held.name}.last"), held.dtype, (), "register")
     first = tuple(substitute(e, {j: loop.start - loop.step}) for e in store.index)
-    there = both(*(c for e, extent in zip(first, held.shape, strict=True) for c in (ZERO.le(e), e.lt(extent))))
     begins = load(held.name, held.dtype, *first)
-    there = None if there is None else simplify(there, known)
-    value = begins if there is None or there is TRUE else where(there, begins, const(0, held.dtype))
+    there = simplify(in_range(first, held.shape), known)
+    value = begins if there is TRUE else where(there, begins, const(0, held.dtype))
     kept = var(names.fresh(f"{held.name}.now"), held.dtype)
     body: list[Stmt] = []
     for s in map_expressions(loop.body, lambda e: substitute(e, dict.fromkeys(found, load(scalar.name, held.dtype)))):
