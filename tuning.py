@@ -83,7 +83,8 @@ def sizes_of(compilation: Compilation, graph: Graph) -> tuple[dict[str, int], di
     from .ir.layout import dense, strides_of
     from .search.bench.measure import fits, within
     from .search.operations import work_of
-    from .search.tuning.session import has_loops, smaller
+    from .search.reference import has_loops
+    from .search.tuning.session import smaller
 
     names = [p.name for p in graph.sizes]
     scalars = [p.name for p in graph.ports if p.role == "scalar"]

@@ -37,7 +37,7 @@ def measure(input_: str, target: str, runs: int) -> list[Times]:
         ir = compilation.elaborate()
         times: Times = {}
         for p in PIPELINE:
-            if compilation.options.level not in p.levels:
+            if compilation.options.level < p.since:
                 continue
             run = p.load() if p.when(ir, compilation.target, compilation.options) else None
             began = process_time()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..ir.expr import Expr, minimum
 from ..ir.graph import Node, View, postorder as nodes_of
-from ..ir.kernel import Alloc, Let, Nest, expressions, statements
+from ..ir.kernel import Alloc, Let, Nest, statements
 from ..ir.record import record
 from ..ir.walks import postorder
 from .loop_bounds import bounds_of_loops
@@ -71,7 +71,7 @@ def _nest_limits(nest: Nest) -> list[tuple[str, Expr]]:
     named = {s.name: s.value for s in body if isinstance(s, Let)}
     found: list[tuple[str, Expr]] = []
     for s in body:
-        exprs = list(expressions(s))
+        exprs = list(s.expressions())
         accesses = [(e.attr, e.args) for root in exprs for e in postorder(root) if e.op == "load"]
         name, at = getattr(s, "buffer", None), getattr(s, "index", None)
         if isinstance(name, str) and at is not None:

@@ -222,7 +222,7 @@ def _graph(
     assume(assumed, sizes, composite, last=True)
     limits = draws([n for _, n in outputs])
     declared = tuple(_with_limit(ports[p.name], limits) for p in composite.ports if p.name in ports)
-    defined = {n: e for n, e in frame.sizes.items() if n not in sizes.free and n not in instance_sizes(sizes, frame)}
+    defined = {n: e for n, e in frame.sizes.items() if n not in sizes.free and n not in instance_sizes(sizes)}
     requires = dict.fromkeys([*(e for e, _ in sizes.requires), *b.requires])
     absent = [n for n, there in frame.given.items() if not there]
     return Graph(
@@ -238,7 +238,7 @@ def _graph(
     )
 
 
-def instance_sizes(sizes: Sizes, frame: Frame) -> set[str]:
+def instance_sizes(sizes: Sizes) -> set[str]:
     """Sizes that -D fixes: no formula in the header, they are numbers everywhere."""
     return {n for n, e in sizes.values.items() if e.is_const and n not in sizes.derived}
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..ir.dtypes import INDEX
 from ..ir.expr import Expr, make, var
-from ..ir.kernel import Alloc, Let, Loop, Nest, Stmt, expressions, statements
+from ..ir.kernel import Alloc, Let, Loop, Nest, Stmt, statements
 from ..ir.polynomial import Poly, expr, is_constant, linear, plus, poly
 from ..ir.walks import leaves, postorder, rewrite
 
@@ -73,7 +73,7 @@ def _accesses(loop: Loop, plain: Callable[[Expr], Expr]) -> Accesses:
     """(buffer, index) of what the body loads and stores."""
     found: Accesses = []
     for s in statements(loop.body):
-        found += [(e.attr, tuple(map(plain, e.args))) for root in expressions(s) for e in postorder(root) if e.op == "load"]
+        found += [(e.attr, tuple(map(plain, e.args))) for root in s.expressions() for e in postorder(root) if e.op == "load"]
         name, at = getattr(s, "buffer", None), getattr(s, "index", None)
         if isinstance(name, str) and at is not None:
             found.append((name, tuple(map(plain, at))))

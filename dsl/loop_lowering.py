@@ -21,7 +21,7 @@ from ..ir.bounds import Range
 from ..ir.dtypes import INDEX, DType
 from ..ir.expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, call, cast, const, load, var
 from ..ir.graph import Node, Shape, View, make, postorder
-from ..ir.kernel import Alloc, Buffer, Check, If, Let, Loop, Stmt, Store, expressions, identity_of, map_block, statements
+from ..ir.kernel import Alloc, Buffer, Check, If, Let, Loop, Stmt, Store, identity_of, map_block, statements
 from ..ir.primops import OPS
 from ..ir.program import BAD_INDEX
 from ..ir.record import replace
@@ -309,7 +309,7 @@ def costly(node: Node) -> bool:
 
 def reads(s: Stmt, memory: str) -> list[Expr]:
     """The loads of a buffer that a statement makes itself."""
-    return [e for x in expressions(s) for e in leaves(x, "load") if e.attr == memory]
+    return [e for x in s.expressions() for e in leaves(x, "load") if e.attr == memory]
 
 
 def rename_stores(block: list[Stmt], old: str, new: str, point: Point) -> list[Stmt]:

@@ -26,8 +26,6 @@ from .tensorial import tensorial
 if TYPE_CHECKING:
     from .ground import Ground
 
-_STATIC = frozenset({"given"})
-
 
 class LoopValues:
     """Evaluates expressions for a walk; `guards` are the conditions under which the expression at hand is reached (branches of `if`)."""

@@ -43,7 +43,7 @@ def computed(op: str, operands: list[Any], to: DType) -> float | complex | None:
 
 
 def single(x: float) -> float:
-    """Rounded to f32."""
+    """The nearest f32 (ties to even), infinite past the range."""
     try:
         return struct.unpack("<f", struct.pack("<f", x))[0]
     except OverflowError:

@@ -58,7 +58,6 @@ from .kernel_body import (
     Store as Store,
     While as While,
     accesses as accesses,
-    expressions as expressions,
     loads_in as loads_in,
     map_block as map_block,
     map_expressions as map_expressions,
@@ -68,6 +67,7 @@ from .kernel_body import (
     sized as sized,
     statements as statements,
     substitute_block as substitute_block,
+    with_blocks as with_blocks,
     with_body as with_body,
     written as written,
 )

@@ -233,6 +233,14 @@ def with_body(s: Loop | While | Region, body: Block) -> Stmt:
     return While(s.condition, body, s.limit) if isinstance(s, While) else Region(body)
 
 
+def with_blocks(s: Stmt, walk: Callable[[Block], Block]) -> Stmt:
+    """The statement around what becomes of each block that it holds; itself where none changes, or it holds none."""
+    if isinstance(s, If):
+        body, orelse = walk(s.body), walk(s.orelse)
+        return s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
+    return with_body(s, walk(s.body)) if isinstance(s, (Loop, While, Region)) else s
+
+
 def statements(block: Block) -> list[Stmt]:
     """Every statement, outer before inner, in order.  One that holds others remembers them: most of a tree stays when a part of it changes."""
     found: list[Stmt] = []
@@ -254,11 +262,6 @@ def _within(s: Loop | If | While | Region) -> tuple[Stmt, ...]:
 def written(block: Block) -> set[str]:
     """The buffers that a block stores into."""
     return {s.buffer for s in statements(block) if isinstance(s, Store)}
-
-
-def expressions(stmt: Stmt) -> tuple[Expr, ...]:
-    """The expressions that a statement holds itself (not those of its body)."""
-    return stmt.expressions()
 
 
 _AS_THEY_ARE: Final[dict[str, str]] = {}
@@ -335,7 +338,7 @@ def reads(block: Block) -> list[Expr]:
 def accesses(block: Block) -> Iterator[tuple[str, tuple[Expr, ...]]]:
     """Each buffer that is read or stored into, with the index, in order."""
     for s in statements(block):
-        yield from ((n.attr, n.args) for n in loads_in(*expressions(s)))
+        yield from ((n.attr, n.args) for n in loads_in(*s.expressions()))
         if isinstance(s, Store):
             yield s.buffer, s.index
 

@@ -302,6 +302,14 @@ def with_body(s: For | While | Region, body: Block) -> Stmt:
     return While(s.condition, body) if isinstance(s, While) else Region(body, s.serial_if)
 
 
+def with_blocks(s: Stmt, walk: Callable[[Block], Block]) -> Stmt:
+    """The statement around what becomes of each block that it holds; itself where none changes, or it holds none."""
+    if isinstance(s, If):
+        body, orelse = walk(s.body), walk(s.orelse)
+        return s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
+    return with_body(s, walk(s.body)) if isinstance(s, (For, While, Region)) else s
+
+
 def statements(block: Block) -> list[Stmt]:
     """Every statement, outer before inner, in order.  One that holds others remembers them: most of a tree stays when a part of it changes."""
     found: list[Stmt] = []
@@ -318,10 +326,6 @@ def _within(s: For | If | While | Region) -> tuple[Stmt, ...]:
     found = tuple(statements((*s.body, *s.orelse) if isinstance(s, If) else s.body))
     s.within = found
     return found
-
-
-def expressions(stmt: Stmt) -> tuple[Expr, ...]:
-    return stmt.expressions()
 
 
 def kinds_in(block: Block) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from ..ir import polynomial as pl
 from ..ir.expr import ONE, ZERO, Expr, floordiv, load, mod, product, var
-from ..ir.kernel import Alloc, Block, Buffer, If, Let, Loop, Stmt, Store, While, expressions, map_expressions, with_body
+from ..ir.kernel import Alloc, Block, Buffer, If, Let, Loop, Stmt, Store, While, map_expressions, with_body
 from ..ir.record import record
 from ..ir.simplify import prove_equal
 from ..ir.walks import postorder, rewrite, substitute
@@ -62,7 +62,7 @@ def form_of(kernel: Rows, axes: Axes, length: Expr, unit: Expr | None = None) ->
 def _touched(block: Block, loops: tuple[Loop, ...] = ()) -> Iterator[tuple[str, tuple[Expr, ...], tuple[Loop, ...], bool]]:
     """Each access: the buffer, the position, the loops around it, and whether it is a store."""
     for s in block:
-        for n in postorder(*expressions(s)):
+        for n in postorder(*s.expressions()):
             if n.op == "load":
                 yield n.attr, n.args, loops, False
         match s:

@@ -33,7 +33,7 @@ from ..ir.conditions import conjuncts
 from ..ir.dtypes import INDEX
 from ..ir.expr import ONE, ZERO, Expr, both, in_range, maximum, minimum, var
 from ..ir.graph import Shape
-from ..ir.kernel import Alloc, Block, Let, Loop, Stmt, Store, expressions, map_expressions, statements, substitute_block
+from ..ir.kernel import Alloc, Block, Let, Loop, Stmt, Store, map_expressions, statements, substitute_block
 from ..ir.polynomial import coefficient, degree, expr, is_constant, poly, scaled
 from ..ir.record import replace
 from ..ir.renaming import unique_locals
@@ -113,7 +113,7 @@ def _cuts(loop: Loop, known: Known) -> list[Expr]:
     extent = loop.stop
     found: list[Expr] = []
     for s in statements(loop.body):
-        for n in postorder(*expressions(s)):
+        for n in postorder(*s.expressions()):
             if n.op == "where" and n.args[0].is_position:
                 for c in conjuncts(n.args[0]):
                     at = _turning(c, var(loop.axis))

@@ -14,12 +14,11 @@ Source: Callahan, Carr and Kennedy, Improving register allocation for subscripte
 from __future__ import annotations
 
 from ..ir.bounds import Known
-from ..ir.expr import ONE, TRUE, ZERO, Expr, both, const, load, var, where
+from ..ir.expr import ONE, TRUE, ZERO, Expr, const, in_range, load, var, where
 from ..ir.kernel import (
     Alloc,
     Block,
     Buffer,
-    If,
     Kernel,
     Let,
     Loop,
@@ -28,11 +27,10 @@ from ..ir.kernel import (
     Stmt,
     Store,
     While,
-    expressions,
     map_block,
     map_expressions,
     statements,
-    with_body,
+    with_blocks,
 )
 from ..ir.record import replace
 from ..ir.renaming import Names, defined
@@ -69,10 +67,9 @@ def _in_kernel(kernel: Kernel, ir: Module) -> Kernel:
                     first, s, last = made
                     before += first
                     after += last
-        if isinstance(s, (Loop, While, Region)) and not before:  # what stands inside a loop that was changed stays as it is
-            s = with_body(s, within(s.body, (*path, s)))
-        elif isinstance(s, If):
-            s = replace(s, body=within(s.body, (*path, s)), orelse=within(s.orelse, (*path, s)))
+        if not before:  # what stands inside a loop that was changed stays as it is
+            inner = (*path, s)
+            s = with_blocks(s, lambda b: within(b, inner))
         return (*before, s, *after)
 
     known = Known(ir.size_info())
@@ -98,7 +95,7 @@ def _carried(loop: Loop, held: Buffer, names: Names, known: Known) -> tuple[Bloc
     at = next(k for k, s in enumerate(stated) if s is store)
     found: dict[Expr, None] = {}
     for k, s in enumerate(stated):
-        for n in postorder(*(e for e in expressions(s) if held.name in e.buffers)):
+        for n in postorder(*(e for e in s.expressions() if held.name in e.buffers)):
             if n.op == "load" and n.attr == held.name and not _elsewhere(n, store, loop.axis):
                 if k > at or not all(map(same_position, n.args, last)):
                     return None
@@ -107,10 +104,9 @@ def _carried(loop: Loop, held: Buffer, names: Names, known: Known) -> tuple[Bloc
         return None
     scalar = Buffer(names.fresh(f"{held.name}.last"), held.dtype, (), "register")
     first = tuple(substitute(e, {j: loop.start - loop.step}) for e in store.index)
-    there = both(*(c for e, extent in zip(first, held.shape, strict=True) for c in (ZERO.le(e), e.lt(extent))))
     begins = load(held.name, held.dtype, *first)
-    there = None if there is None else simplify(there, known)
-    value = begins if there is None or there is TRUE else where(there, begins, const(0, held.dtype))
+    there = simplify(in_range(first, held.shape), known)
+    value = begins if there is TRUE else where(there, begins, const(0, held.dtype))
     kept = var(names.fresh(f"{held.name}.now"), held.dtype)
     body: list[Stmt] = []
     for s in map_expressions(loop.body, lambda e: substitute(e, dict.fromkeys(found, load(scalar.name, held.dtype)))):
@@ -127,7 +123,7 @@ def _kept(loop: Loop, held: Buffer, names: Names, path: tuple[Stmt, ...], known:
     inner = {loop.axis} | {s.axis for s in stated if isinstance(s, Loop)} | {s.name for s in stated if isinstance(s, Let)}
     stores = [s for s in stated if isinstance(s, Store) and s.buffer == held.name]
     index = stores[0].index
-    reads = [n for s in stated for n in postorder(*(e for e in expressions(s) if held.name in e.buffers)) if n.op == "load" and n.attr == held.name]
+    reads = [n for s in stated for n in postorder(*(e for e in s.expressions() if held.name in e.buffers)) if n.op == "load" and n.attr == held.name]
     if any(isinstance(s, (While, Region)) for s in stated) or any(s.index != index for s in stores) or any(n.args != index for n in reads):
         return None
     if not reads and not any(s.combiner for s in stores):

@@ -14,30 +14,15 @@ from __future__ import annotations
 
 from ..ir.bounds import Known
 from ..ir.expr import TRUE
-from ..ir.kernel import Alloc, Block, Check, If, Loop, Nest, Stmt, While, written
+from ..ir.kernel import Alloc, Block, Check, If, Loop, Nest, Stmt, map_block, written
 from ..ir.record import replace
 from ..ir.simplify import simplify
 
 
 def checks_outside(nest: Nest, known: Known) -> Nest:
     """The nest with its checks as far outside as they go."""
-    body = _block(nest.body, known)
+    body = map_block(nest.body, lambda s: _loop(s, known) if isinstance(s, Loop) else None)
     return nest if body == nest.body else replace(nest, body=body)
-
-
-def _block(block: Block, known: Known) -> Block:
-    found: list[Stmt] = []
-    for s in block:
-        match s:
-            case Loop():
-                found += _loop(replace(s, body=_block(s.body, known)), known)
-            case While():
-                found.append(replace(s, body=_block(s.body, known)))
-            case If():
-                found.append(replace(s, body=_block(s.body, known), orelse=_block(s.orelse, known)))
-            case _:
-                found.append(s)
-    return tuple(found)
 
 
 def _loop(loop: Loop, known: Known) -> Block:

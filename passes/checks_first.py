@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ..ir.conditions import conjuncts
 from ..ir.dtypes import i32
 from ..ir.expr import TRUE, Expr, both, call, const, load, var, where
-from ..ir.kernel import Alloc, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Stmt, Store, expressions, statements, written
+from ..ir.kernel import Alloc, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Stmt, Store, statements, with_blocks, written
 from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import substitute
@@ -51,7 +51,7 @@ def checks_first(ir: Module, target: Target, options: Options) -> Module:
                 done.append(looked)
         moved = {id(f.check) for f in found}
         kernels.append(replace(kernel, body=_without(kernel.body, moved)) if found else kernel)
-        done = [k for k in done if changed.isdisjoint(b for s in statements(k.body) for e in expressions(s) for b in e.buffers)]
+        done = [k for k in done if changed.isdisjoint(b for s in statements(k.body) for e in s.expressions() for b in e.buffers)]
     return ir if len(kernels) == len(ir.kernels) else ir.with_kernels(tuple(kernels))
 
 
@@ -106,22 +106,12 @@ def _together(found: list[_Found]) -> list[_Found]:
 
 def _without(block: Block, moved: set[int]) -> Block:
     """The block without these checks; what only a loop behind one of them needs is named inside of that loop, where nests are perfect again."""
-    body = tuple(_inside(s, moved) for s in block if id(s) not in moved)
+    body = tuple(with_blocks(s, lambda b: _without(b, moved)) for s in block if id(s) not in moved)
     *lets, last = body or (None,)
     if len(body) == len(block) or not isinstance(last, Loop) or not all(isinstance(s, Let) for s in lets):
         return body
     names = {s.name for s in lets if isinstance(s, Let)}
     return body if names & (last.start.names | last.stop.names) else (replace(last, body=(*(s for s in lets if s is not None), *last.body)),)
-
-
-def _inside(s: Stmt, moved: set[int]) -> Stmt:
-    match s:
-        case Loop():
-            return replace(s, body=_without(s.body, moved))
-        case If():
-            return replace(s, body=_without(s.body, moved), orelse=_without(s.orelse, moved))
-        case _:
-            return s
 
 
 def _values(lets: tuple[Let, ...]) -> dict[Expr, Expr]:

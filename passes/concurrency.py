@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..ir.expr import ONE, Expr, var, where
-from ..ir.kernel import Alloc, Block, If, Let, Loop, Nest, Stmt, Store, While, expressions, identity_of, loads_in, map_block, statements, written
+from ..ir.kernel import Alloc, Block, If, Let, Loop, Nest, Stmt, Store, identity_of, loads_in, map_block, statements, with_blocks, written
 from ..ir.record import replace
 from ..ir.verify.kernel import Nested
 from ..ir.verify.races import accumulations, races
@@ -56,7 +56,7 @@ def _accumulates(loop: Loop) -> bool:
         return False
     stores = [s for s in inside if isinstance(s, Store)]
     named = {var(loop.axis), *(var(s.name, s.value.dtype) for s in inside if isinstance(s, Let))}
-    read = {n.attr for s in inside for n in loads_in(*expressions(s))}
+    read = {n.attr for s in inside for n in loads_in(*s.expressions())}
     return bool(stores) and all(s.combiner and s.buffer not in read and named.isdisjoint(postorder(*s.index)) for s in stores)
 
 
@@ -83,15 +83,5 @@ def conflicts(v: Expr, found: Events, pairs: Dependences, without: frozenset[int
 
 
 def _marked(block: Block, free: set[int]) -> Block:
-    found: list[Stmt] = []
-    for s in block:
-        match s:
-            case Loop():
-                found.append(replace(s, body=_marked(s.body, free), kind="parallel" if id(s) in free else s.kind))
-            case While():
-                found.append(replace(s, body=_marked(s.body, free)))
-            case If():
-                found.append(replace(s, body=_marked(s.body, free), orelse=_marked(s.orelse, free)))
-            case _:
-                found.append(s)
-    return tuple(found)
+    inside = [with_blocks(s, lambda b: _marked(b, free)) for s in block]
+    return tuple(replace(t, kind="parallel") if isinstance(t, Loop) and id(s) in free else t for s, t in zip(block, inside, strict=True))

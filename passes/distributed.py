@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from ..ir.expr import ONE
-from ..ir.kernel import Alloc, Block, If, Let, Loop, Nest, Stmt, Store, expressions, map_block, statements, written
+from ..ir.kernel import Alloc, Block, If, Let, Loop, Nest, Stmt, Store, map_block, statements, written
 from ..ir.record import replace
 from .concurrency import conflicts
 from .dependence import Dependences
@@ -82,7 +82,7 @@ def _with_names(body: Block, groups: list[list[Stmt]]) -> tuple[Block, ...]:
 
 def _used(block: Iterable[Stmt]) -> set[str]:
     inside = statements(tuple(block))
-    read = {name for s in inside for e in expressions(s) for name in (*e.names, *e.buffers)}
+    read = {name for s in inside for e in s.expressions() for name in (*e.names, *e.buffers)}
     return read | {s.buffer for s in inside if isinstance(s, Store)}
 
 
@@ -93,7 +93,7 @@ def _adds(s: Stmt, loop: Loop) -> bool:
     if not stores or not all(isinstance(t, Store | Loop) for t in inside):
         return False
     named = {loop.axis, *(t.name for t in statements(loop.body) if isinstance(t, Let))}
-    read = {b for t in statements(loop.body) for e in expressions(t) for b in e.buffers}
+    read = {b for t in statements(loop.body) for e in t.expressions() for b in e.buffers}
     shared = [t for t in stores if t.combiner and t.buffer not in read and all(named.isdisjoint(e.names) and not e.buffers for e in t.index)]
     return len(shared) == len(stores)
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from ..ir.bounds import Known
 from ..ir.expr import ONE, ZERO, Expr, both, load, product
-from ..ir.kernel import Block, Buffer, If, Loop, Module, Region, Stmt, Store, While, expressions, map_expressions, with_body
+from ..ir.kernel import Block, Buffer, If, Loop, Module, Region, Stmt, Store, While, map_expressions, with_body
 from ..ir.record import replace
 from ..ir.renaming import at_places
 from ..ir.simplify import assuming, simplify
@@ -68,7 +68,7 @@ class _Axes:
     def look(self, block: Block, known: Known, loops: tuple[Loop, ...]) -> None:
         """`loops` are those around the block; what they say is worked out where it is asked for."""
         for s in block:
-            for n in postorder(*[e for e in expressions(s) if not e.buffers.isdisjoint(self.temps)]):
+            for n in postorder(*[e for e in s.expressions() if not e.buffers.isdisjoint(self.temps)]):
                 divided = [k for k, e in enumerate(n.args) if self.divides(e)] if n.op == "load" and n.attr in self.temps else []
                 if len(divided) > 1 and n.attr not in self.runs:
                     run = divided[0], divided[-1]

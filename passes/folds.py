@@ -23,7 +23,7 @@ from collections.abc import Container
 
 from ..ir.expr import ONE, ZERO, Expr, axis, var
 from ..ir.graph import Node, View, identity
-from ..ir.kernel import Block, Let, Loop, Nest, Stmt, Store, accesses, expressions, perfect, statements
+from ..ir.kernel import Block, Let, Loop, Nest, Stmt, Store, accesses, perfect, statements
 from ..ir.primops import OPS
 from ..ir.record import record
 from ..ir.walks import leaves
@@ -121,7 +121,7 @@ def copies(n: Node, f: Fold) -> frozenset[str] | None:
             case Store() if s.buffer in floats:
                 return not s.combiner and copied(s.value) and all(map(free, s.index))
             case _:
-                return all(map(free, expressions(s)))
+                return all(map(free, s.expressions()))
 
     return floats if not f.before and all(map(holds, statements((f.along,)))) else None
 

@@ -38,6 +38,7 @@ from ..ir.program import (
     StoreTo,
     While,
     statements,
+    with_blocks,
     with_body,
     with_expressions,
 )
@@ -76,12 +77,7 @@ def _used(body: Block) -> Block:
         for s in reversed(stmts):  # what is read stands behind its let
             if isinstance(s, Define) and not s.mutable and s.name not in read:
                 continue
-            if isinstance(s, (For, While, Region)):
-                result.append(with_body(s, block(s.body)))
-            elif isinstance(s, If):
-                result.append(If(s.condition, block(s.body), block(s.orelse)))
-            else:
-                result.append(s)
+            result.append(with_blocks(s, block))
             read.update(*[e.names for e in s.expressions()])
         return tuple(reversed(result))
 
@@ -101,14 +97,10 @@ def _order(block: Block, depth: dict[str, int], level: int) -> Block:
             result.append(with_body(s, _order(s.body, {**depth, s.var: level + 1}, level + 1)))
         elif isinstance(s, While):
             result.append(with_body(s, _order(s.body, depth, level + 1)))
-        elif isinstance(s, Region):
-            result.append(with_body(s, _order(s.body, depth, level)))
-        elif isinstance(s, If):
-            result.append(If(s.condition, _order(s.body, depth, level), _order(s.orelse, depth, level)))
         else:
             if isinstance(s, Define) and not s.mutable:
                 depth[s.name] = level
-            result.append(s)
+            result.append(with_blocks(s, lambda b: _order(b, depth, level)))
     return tuple(result)
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..ir.bounds import Known
 from ..ir.expr import Expr, const, load, var
 from ..ir.graph import Graph
-from ..ir.kernel import Block, Buffer, If, Loop, Region, Stmt, Store, While, expressions, map_block, statements
+from ..ir.kernel import Block, Buffer, If, Loop, Region, Stmt, Store, While, map_block, statements
 from ..ir.renaming import Names, rename_buffers
 from ..ir.walks import postorder
 from .nest_body import NestBody
@@ -50,7 +50,7 @@ class Plan(NamedTuple):
 
 def loads(block: Block) -> dict[str, None]:
     """The buffers that a block reads, in order of first appearance."""
-    roots = (e for s in statements(block) for e in expressions(s))
+    roots = (e for s in statements(block) for e in s.expressions())
     return {n.attr: None for n in postorder(*roots) if n.op in ("load", "var")}
 
 
@@ -77,7 +77,7 @@ def in_place(block: Block, old: str, new: str) -> bool:
     if any(var(axis) not in used for axis in around):
         return False
     for k, (loops, s) in enumerate(places):
-        for n in postorder(*expressions(s)):
+        for n in postorder(*s.expressions()):
             if n.op != "load" or n.attr != old:
                 continue
             common = [axis for axis in loops if axis in around]

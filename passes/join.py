@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..ir.expr import Expr, load, var
-from ..ir.kernel import Block, Let, Loop, Module, Stmt, Store, expressions, nested, reads, written
+from ..ir.kernel import Block, Let, Loop, Module, Stmt, Store, nested, reads, written
 from ..ir.record import replace
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
@@ -74,7 +74,7 @@ def _apart(body: Block, changed: frozenset[str], loops: Iterable[Loop]) -> bool:
     for s in body:
         if isinstance(s, Store):
             at.setdefault(s.buffer, set()).add(s.index)
-        for n in postorder(*expressions(s)):
+        for n in postorder(*s.expressions()):
             if n.op == "load":
                 at.setdefault(n.attr, set()).add(n.args)
     axes = [var(x.axis) for x in loops]

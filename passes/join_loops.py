@@ -20,7 +20,7 @@ from collections.abc import Iterable, Set
 from typing import NamedTuple
 
 from ..ir.expr import ONE, Expr, var
-from ..ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Stmt, Store, expressions, nested, reads, statements, substitute_block, written
+from ..ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Stmt, Store, nested, reads, statements, substitute_block, written
 from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.walks import substitute
@@ -61,7 +61,7 @@ def reduction(s: Stmt) -> Sum | None:
     body = loops[-1].body if loops else ()
     changed = written(body)
     plain = all(isinstance(t, Let) or (isinstance(t, Store) and t.combiner and not t.index) for t in body)
-    reads_back = any(e.buffers & changed for t in body for e in expressions(t))
+    reads_back = any(e.buffers & changed for t in body for e in t.expressions())
     return Sum(tuple(loops), body) if loops and plain and not reads_back else None
 
 
@@ -158,4 +158,4 @@ def _makes(s: Stmt) -> set[str]:
 
 
 def _uses(s: Stmt) -> set[str]:
-    return {name for t in statements((s,)) for e in expressions(t) for name in (*e.names, *e.buffers)}
+    return {name for t in statements((s,)) for e in t.expressions() for name in (*e.names, *e.buffers)}

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..ir.expr import ONE, Expr, load, var
-from ..ir.kernel import Block, If, Kernel, Let, Loop, Stmt, Store, expressions, nested, perfect, statements, substitute_block, written
+from ..ir.kernel import Block, If, Kernel, Let, Loop, Stmt, Store, nested, perfect, statements, substitute_block, written
 from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.walks import postorder
@@ -88,7 +88,7 @@ def places(block: Block) -> dict[str, dict[tuple[Expr, ...], None]]:
     """Where each buffer is touched."""
     found: dict[str, dict[tuple[Expr, ...], None]] = {}
     for s in statements(block):
-        for n in postorder(*expressions(s)):
+        for n in postorder(*s.expressions()):
             if n.op == "load":
                 found.setdefault(n.attr, {})[n.args] = None
         if isinstance(s, Store):

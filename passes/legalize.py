@@ -16,24 +16,7 @@ from ..ir.decompose import expand
 from ..ir.dtypes import DType, f32, numpy_dtype
 from ..ir.errors import Unsupported
 from ..ir.expr import Expr, call, cast, const, load, make, var
-from ..ir.kernel import (
-    Alloc,
-    Block,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Module,
-    Region,
-    Stmt,
-    Store,
-    While,
-    expressions,
-    map_expressions,
-    port_buffer,
-    statements,
-    with_body,
-)
+from ..ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, map_expressions, port_buffer, statements, with_body
 from ..ir.primops import COMBINERS
 from ..ir.record import replace
 from ..ir.target import Options, Target
@@ -57,7 +40,7 @@ def small_types(kernel: Kernel, module: Module, target: Target) -> bool:
     """Whether the kernel holds any value of a type that is only stored."""
     held = [module.buffer(name).dtype for name in kernel.buffers] + [s.buffer.dtype for s in statements(kernel.body) if isinstance(s, Alloc)]
     held += [d for p in module.ports if p.role == "scalar" for _, d in p.values]
-    found = [n.dtype for s in statements(kernel.body) for e in expressions(s) for n in postorder(e)]
+    found = [n.dtype for s in statements(kernel.body) for e in s.expressions() for n in postorder(e)]
     return any(d.is_float and d.name not in target.arithmetic for d in (*held, *found))
 
 

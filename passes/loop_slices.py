@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..ir.expr import Expr
-from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Stmt, Store, While, expressions
+from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Stmt, Store, While
 from ..ir.record import replace
 from ..ir.walks import postorder
 
@@ -58,8 +58,8 @@ class Slice:
     def _need(self, s: Stmt, around: tuple[Stmt, ...], checks: tuple[Check, ...]) -> None:
         self.checks.update(id(c) for c in checks)
         for t in (s, *around, *checks):
-            self.names.update(n.attr for n in postorder(*expressions(t)) if self._scalar(n))
-            self.arrays.update(n.attr for n in postorder(*expressions(t)) if n.op == "load")
+            self.names.update(n.attr for n in postorder(*t.expressions()) if self._scalar(n))
+            self.arrays.update(n.attr for n in postorder(*t.expressions()) if n.op == "load")
         if isinstance(s, Store):
             self.arrays.add(s.buffer)
 

@@ -3,7 +3,7 @@
     dQ[i] = Σ_j f(s[i, j]) · K[j]             made again: twice the work of s, and no memory of rows by columns
     dK[j] = Σ_i f(s[i, j]) · Q[i]             stored: written once and read twice
 
-Asked where cascades are found (`cascade_groups.py`: without one the reductions read a tensor) and where values are placed (`fuse.py`: each cascade makes what it reads, or reads it), and answered for `--why`.
+Asked where cascades are found (`cascade_groups.py`: without one the reductions read a tensor) and where values are placed (`uses.py`: each cascade makes what it reads, or reads it), and answered for `--why`.
 """
 
 from __future__ import annotations

@@ -49,11 +49,10 @@ from ..ir.program import (
     Stmt,
     StoreTo,
     While,
-    expressions,
     map_expressions,
     named,
     statements,
-    with_body,
+    with_blocks,
 )
 from ..ir.record import replace
 from ..ir.target import Options, Target
@@ -98,10 +97,8 @@ def _statement(s: Stmt, f: Function, names: Names, pieces: list[Function], value
             function, alone, team = piece
             pieces.append(function)
             return _either(s.serial_if, alone, team)
-        case For() | While():
-            return (with_body(s, _block(s.body, f, names, pieces, values, known)),)
-        case If():
-            return (If(s.condition, _block(s.body, f, names, pieces, values, known), _block(s.orelse, f, names, pieces, values, known)),)
+        case For() | While() | If():
+            return (with_blocks(s, lambda b: _block(b, f, names, pieces, values, known)),)
         case _:
             return (s,)
 
@@ -126,7 +123,7 @@ def _piece(loop: For, f: Function, names: Names, values: dict[str, Expr], known:
     if any(isinstance(s, (Fail, Region, Scratch, Call)) for s in within):
         return None
     outer, inner = "", loop
-    roots = [e for s in within for e in expressions(s)]
+    roots = [e for s in within for e in s.expressions()]
     extents = _extents(loop, roots, values, known)
     if extents is not None:
         outer, part = (names.fresh(f"{loop.var}_{k}") for k in range(2))
@@ -134,13 +131,13 @@ def _piece(loop: For, f: Function, names: Names, values: dict[str, Expr], known:
         positions = dict(zip(_parts(loop, extents[1]), (var(outer), var(part)), strict=True))
         inner = For(part, ZERO, extents[1], map_expressions(loop.body, substitution(positions)))
         within = statements(inner.body)
-        roots = [e for s in within for e in expressions(s)]
+        roots = [e for s in within for e in s.expressions()]
     first, stop = names.fresh("begin"), names.fresh("end")
     known[first], known[stop] = known[inner.var], Known(position=is_position(inner.stop, lambda v: known.get(v.attr, Known())))
     body: Block = (For(inner.var, var(first), var(stop), inner.body, inner.step),)
     own = {inner.var, *(s.var if isinstance(s, For) else s.name for s in within if isinstance(s, (For, Define, Array)))}
     pointers = {p.name: p for p in f.params if p.pointer}
-    roots = [*expressions(body[0]), *roots]
+    roots = [*body[0].expressions(), *roots]
     nodes = postorder(*roots)
     buffers = {n.attr for n in nodes if n.op == "to_line"}.union(*[e.buffers for e in roots], *map(named, within))
     if not buffers - own <= pointers.keys() or any(isinstance(s, Assign) and s.name not in own for s in within):

@@ -1,7 +1,7 @@
 """THE list of passes, in order, each with the reason why it stands where it stands.
 
 A pass takes valid IR and returns valid IR of its result level; it never mutates, never touches a file, never asks the machine (the target says).
-`levels` are the -O levels that run it, and where `when` does not hold it has nothing to do, so that it is not even imported: importing all of them takes as long as a small
+It runs from the -O level `since` on, and where `when` does not hold it has nothing to do, so that it is not even imported: importing all of them takes as long as a small
 composite takes to go through them.
 """
 
@@ -16,7 +16,7 @@ from ..ir.dtypes import INDEX
 from ..ir.errors import CompilerBug, LuminalError
 from ..ir.expr import DIVIDES
 from ..ir.instructions import EXP_INSIDE, LARGER, PLUS_EXP, QUOTIENT, WEIGHT
-from ..ir.kernel import expressions, statements as statements_of
+from ..ir.kernel import statements as statements_of
 from ..ir.program import Define, statements
 from ..ir.record import record
 from ..ir.target import Options, Target
@@ -32,11 +32,14 @@ EACH = False  # whether to verify after each pass that has changed something, as
 class Pass:
     name: str  # also its module in this folder and its function there
     source: str  # graph | kernel | program
-    result: str
     reason: str
-    levels: frozenset[int] = frozenset({0, 1, 2, 3})
+    since: int = 0  # the first -O level that runs it
     optional: bool = False  # a search may try what comes out without it
     when: Callable[[IR, Target, Options], bool] = lambda ir, target, options: True
+    result: str = ""  # the level of what comes out; "" where it is the same
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "result", self.result or self.source)
 
     def load(self) -> Callable[[IR, Target, Options], IR]:
         """The pass itself; its module is imported when it is first asked for."""
@@ -51,7 +54,7 @@ def _has(op: str) -> Callable[[IR, Target, Options], bool]:
 def _reads_at_quotients(ir: IR, target: Target, options: Options) -> bool:
     """On a processor: a GPU waits for memory while it divides."""
     loads = (
-        n for k in ir.kernels for s in statements_of(k.body) for e in expressions(s) if e.kinds & DIVIDES for n in postorder(e) if n.op == "load"
+        n for k in ir.kernels for s in statements_of(k.body) for e in s.expressions() if e.kinds & DIVIDES for n in postorder(e) if n.op == "load"
     )
     return not target.gpu and any(e.kinds & DIVIDES for n in loads for e in n.args)
 
@@ -69,205 +72,148 @@ def _only_fast(ir: IR, target: Target, options: Options) -> bool:
 
 
 PIPELINE: tuple[Pass, ...] = (
-    Pass("raise_loops", "graph", "graph", "first: whatever is tensor algebra must look like it before anything matches on it", when=_has("nest")),
-    Pass("widen_scatters", "graph", "graph", "before simplify, which then merges its casts with those that are there", when=_has("scatter")),
-    Pass("simplify", "graph", "graph", "before fusing, so that dead and repeated work is not counted as traffic"),
-    Pass("shorten_filters", "graph", "graph", "on the simplified graph, which is what a run is judged by; only under --fast", when=_only_fast),
+    Pass("raise_loops", "graph", "first: whatever is tensor algebra must look like it before anything matches on it", when=_has("nest")),
+    Pass("widen_scatters", "graph", "before simplify, which then merges its casts with those that are there", when=_has("scatter")),
+    Pass("simplify", "graph", "before fusing, so that dead and repeated work is not counted as traffic"),
+    Pass("shorten_filters", "graph", "on the simplified graph, which is what a run is judged by; only under --fast", when=_only_fast),
     Pass(
         "take_out_shifts",
         "graph",
-        "graph",
         "after simplify, which shows what is added to what; before fusing, which would make the sums real",
-        frozenset({2, 3}),
+        since=2,
         when=lambda ir, target, options: bool(target.instructions) and any(n.op == "reduce" and n.dtype.is_integer for n in ir.nodes()),
     ),
     Pass(
         "pick",
         "graph",
-        "graph",
         "after simplify, which composes views; before cascade and fuse, which would make rows of zeros with a one",
-        frozenset({2, 3}),
+        since=2,
         when=_has("equal"),
     ),
     Pass(
         "running",
         "graph",
-        "graph",
         "after simplify, which makes conditions the domains of views; before fuse, which would make each position a sum of its own",
-        frozenset({2, 3}),
+        since=2,
         when=_has("reduce"),
     ),
     Pass(
         "reassociate",
         "graph",
-        "graph",
         "after pick and running, which know sums of products that are less; before cascade, which would take the sums inside for scores",
-        frozenset({2, 3}),
+        since=2,
         when=lambda ir, target, options: not options.strict and _has("reduce")(ir, target, options),
     ),
     Pass(
         "row_axes",
         "graph",
-        "graph",
         "after simplify, which composes views; before cascade, which then sees loops over the rows of its scores",
-        frozenset({2, 3}),
+        since=2,
         when=_has("nest"),
     ),
     Pass(
         "gather_first",
         "graph",
-        "graph",
         "after pick, which makes gathers; before cascade, for which nobody else may want the scores",
-        frozenset({2, 3}),
+        since=2,
         when=lambda ir, target, options: any(n.op == "gather" for n in ir.nodes()) and several_reductions(ir.nodes()),
     ),
     Pass(
         "cascade",
         "graph",
-        "graph",
         "before fusing: passes over an axis that become one need no tensor between them",
-        frozenset({2, 3}),
+        since=2,
         optional=True,
         when=lambda ir, target, options: several_reductions(ir.nodes()),
     ),
     Pass(
-        "ask_after",
-        "graph",
-        "graph",
-        "after cascade, which asks tile by tile; before fuse, which makes real what is multiplied",
-        frozenset({2, 3}),
-        when=_has("reduce"),
+        "ask_after", "graph", "after cascade, which asks tile by tile; before fuse, which makes real what is multiplied", since=2, when=_has("reduce")
     ),
     Pass(
         "number_truths",
         "graph",
-        "graph",
         "after cascade, for which what is masked is told by truths; before fuse, which places what they are made of",
-        frozenset({2, 3}),
+        since=2,
         when=_has("reduce"),
     ),
-    Pass("fuse", "graph", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
-    Pass("make_nests", "graph", "kernel", "one kernel for each node made real; loops are in logical order, nothing is scheduled"),
-    Pass("split_complex", "kernel", "kernel", "once for what tensors and what loops have made: nothing after it knows complex numbers"),
-    Pass("flatten_temps", "kernel", "kernel", "before whatever looks at positions: what is read as one axis is one", frozenset({2, 3})),
-    Pass("carry", "kernel", "kernel", "before rows are joined, which asks what loops read of what they store", frozenset({2, 3})),
-    Pass(
-        "checks_first",
-        "kernel",
-        "kernel",
-        "before kernels join and are scheduled: loops that nothing leaves are tiles and vectors",
-        frozenset({2, 3}),
-    ),
+    Pass("fuse", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
+    Pass("make_nests", "graph", "one kernel for each node made real; loops are in logical order, nothing is scheduled", result="kernel"),
+    Pass("split_complex", "kernel", "once for what tensors and what loops have made: nothing after it knows complex numbers"),
+    Pass("flatten_temps", "kernel", "before whatever looks at positions: what is read as one axis is one", since=2),
+    Pass("carry", "kernel", "before rows are joined, which asks what loops read of what they store", since=2),
+    Pass("checks_first", "kernel", "before kernels join and are scheduled: loops that nothing leaves are tiles and vectors", since=2),
     Pass(
         "complex_products",
         "kernel",
-        "kernel",
         "before kernels join: what makes the result of it is one that others may join; before scheduling, which tiles real contractions",
-        frozenset({2, 3}),
+        since=2,
         when=lambda ir, target, options: bool(ir.temps) or any(p.pairs for p in ir.ports),
     ),
     Pass(
-        "join_rows",
-        "kernel",
-        "kernel",
-        "before scheduling, which is of one kernel at a time: what was stored for the next kernel stays in the cache",
-        frozenset({2, 3}),
+        "join_rows", "kernel", "before scheduling, which is of one kernel at a time: what was stored for the next kernel stays in the cache", since=2
     ),
     Pass(
         "join_columns",
         "kernel",
-        "kernel",
         "after join_rows, which finds what is done row by row; before scheduling, for the same reason",
-        frozenset({2, 3}),
+        since=2,
         when=_several_kernels,
     ),
-    Pass(
-        "split_columns",
-        "kernel",
-        "kernel",
-        "after join_columns, which goes through rows in the same pieces for more than their sums",
-        frozenset({2, 3}),
-    ),
+    Pass("split_columns", "kernel", "after join_columns, which goes through rows in the same pieces for more than their sums", since=2),
     Pass(
         "share_reciprocals",
-        "kernel",
         "kernel",
         "before legalize, which decomposes what divisions are left where the target has none; only under --fast",
         when=_only_fast,
     ),
-    Pass("legalize", "kernel", "kernel", "before scheduling, so that a register budget counts the operations that are really emitted"),
+    Pass("legalize", "kernel", "before scheduling, so that a register budget counts the operations that are really emitted"),
     Pass(
         "join",
         "kernel",
-        "kernel",
         "before scheduling, which looks at one kernel at a time; after legalize, which tells what is computed with",
-        frozenset({2, 3}),
+        since=2,
         when=_several_kernels,
     ),
-    Pass(
-        "join_blocks",
-        "kernel",
-        "kernel",
-        "after all that joins whole kernels; right before scheduling, which tiles the contraction inside a block",
-        frozenset({2, 3}),
-    ),
+    Pass("join_blocks", "kernel", "after all that joins whole kernels; right before scheduling, which tiles the contraction inside a block", since=2),
     Pass(
         "spare_nans",
         "kernel",
-        "kernel",
         "after all that joins kernels: it follows what one stores; before scheduling, where a reduction is one loop still",
-        frozenset({2, 3}),
+        since=2,
         when=lambda ir, target, options: LARGER.name in target.instructions,
     ),
     Pass(
         "tabulate_positions",
         "kernel",
-        "kernel",
         "after all that joins kernels, for a table is one more; right before scheduling, which sees positions that are read and makes vectors of what is left",
-        frozenset({2, 3}),
+        since=2,
         when=_reads_at_quotients,
     ),
-    Pass("schedule", "kernel", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
-    Pass("lower", "kernel", "program", "flat addresses and vectors; from here on nothing is decided"),
-    Pass("simplify_index", "program", "program", "addresses are sums of products now; bounds of the loops are known"),
+    Pass("schedule", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
+    Pass("lower", "kernel", "flat addresses and vectors; from here on nothing is decided", result="program"),
+    Pass("simplify_index", "program", "addresses are sums of products now; bounds of the loops are known"),
     Pass(
         "narrow_lanes",
         "program",
-        "program",
         "on vectors, which lower makes, and after simplify_index, which knows more of what is a scalar; before hoist, which shares what is left and drops the names that nothing reads",
-        frozenset({2, 3}),
+        since=2,
         when=_names_positions_in_lanes,
     ),
     Pass(
         "share_divisors",
         "program",
-        "program",
         "on vectors, which lower makes; before hoist, which computes the reciprocals ahead of the loops",
-        frozenset({2, 3}),
+        since=2,
         when=lambda ir, target, options: QUOTIENT.name in target.instructions,
     ),
-    Pass("hoist", "program", "program", "after simplify_index: it moves what that has made equal out of the loops"),
-    Pass(
-        "outline",
-        "program",
-        "program",
-        "after all that asks what is known: a function by itself knows less of what stands around it",
-        frozenset({2, 3}),
-    ),
-    Pass(
-        "unroll",
-        "program",
-        "program",
-        "it counts what an iteration is in the end",
-        frozenset({2, 3}),
-        when=lambda ir, target, options: not target.gpu,
-    ),
+    Pass("hoist", "program", "after simplify_index: it moves what that has made equal out of the loops"),
+    Pass("outline", "program", "after all that asks what is known: a function by itself knows less of what stands around it", since=2),
+    Pass("unroll", "program", "it counts what an iteration is in the end", since=2, when=lambda ir, target, options: not target.gpu),
     Pass(
         "spare_bounds",
         "program",
-        "program",
         "last: whatever counts operations knows the functions by their names",
-        frozenset({2, 3}),
+        since=2,
         when=lambda ir, target, options: bool({EXP_INSIDE.name, PLUS_EXP.name, WEIGHT.name} & target.instructions),
     ),
 )
@@ -307,7 +253,7 @@ def run_pipeline(
         passes = [p for p in passes if LEVELS.index(p.result) <= LEVELS.index(stop_level)]
     if stop_after in [p.name for p in passes]:
         passes = passes[: [p.name for p in passes].index(stop_after) + 1]
-    passes = [p for p in passes if options.level in p.levels and p.name not in options.left_out]
+    passes = [p for p in passes if options.level >= p.since and p.name not in options.left_out]
     try:
         return _run(ir, passes, target, options, observer, EACH)
     except Exception as wrong:

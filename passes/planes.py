@@ -12,7 +12,7 @@ A tile of the planes is made once, for all positions of h, and the loop over h s
         for h, p.1: t[h, p.1] = Σ_g A[h, g] · s[g, p.1]
         for h: … the states of h and i move
 
-So no scores are stored, and none is made twice.  `fuse.py` asks whether that fits the caches: else planes and mixed scores are tensors.
+So no scores are stored, and none is made twice.  `uses.py` asks whether that fits the caches: else planes and mixed scores are tensors.
 """
 
 from __future__ import annotations

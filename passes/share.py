@@ -14,7 +14,7 @@ from typing import Final
 
 from ..ir.dtypes import INDEX
 from ..ir.expr import CHOOSES, Expr, var
-from ..ir.program import Assign, Block, Define, For, If, Region, Stmt, StoreTo, While, kinds_in, with_body, with_expressions
+from ..ir.program import Assign, Block, Define, If, Stmt, StoreTo, kinds_in, with_blocks, with_expressions
 from ..ir.walks import always, is_lazy, postorder, substitute, substitution
 from .lower.names import Names
 
@@ -54,12 +54,7 @@ def share(block: Block, fresh: Temporaries) -> Block:
         if run:
             result.extend(_run(run, fresh))
             run = []
-        if isinstance(s, (For, While, Region)):
-            result.append(with_body(s, share(s.body, fresh)))
-        elif isinstance(s, If):
-            result.append(If(s.condition, share(s.body, fresh), share(s.orelse, fresh)))
-        else:
-            result.append(s)
+        result.append(with_blocks(s, lambda b: share(b, fresh)))
     return (*result, *_run(run, fresh)) if run else tuple(result)
 
 

@@ -36,13 +36,13 @@ from ..ir.program import (
     Function,
     If,
     Program,
-    Region,
     Stmt,
     StoreTo,
     While,
     kinds_in,
     map_expressions,
     statements,
+    with_blocks,
     with_body,
     with_expressions,
 )
@@ -94,13 +94,9 @@ def _statement(s: Stmt, changing: frozenset[str] | None, width: int, values: Val
         return s
     if isinstance(s, (For, While)):
         return with_body(s, _block(s.body, changed_in(s), width, values))
-    if isinstance(s, Region):
-        return with_body(s, _block(s.body, changing, width, values))
-    if isinstance(s, If):
-        return If(s.condition, _block(s.body, changing, width, values), _block(s.orelse, changing, width, values))
     if isinstance(s, (Define, Assign, StoreTo)) and changing is not None:
         return with_expressions(s, lambda e: rewrite(e, lambda n: _quotient(n, changing, width, values)) if e.kinds & QUOTIENTS else e)
-    return s
+    return with_blocks(s, lambda b: _block(b, changing, width, values))
 
 
 def changed_in(loop: For | While) -> frozenset[str]:
@@ -130,18 +126,9 @@ def _of_threads(f: Function) -> Function:
 
 def _outermost(block: Block) -> Block:
     """The outermost unrolled nests."""
-    result: list[Stmt] = []
-    for s in block:
-        match s:
-            case For(pragma="unroll") if kinds_in(s.body) & QUOTIENTS:
-                result.append(_unrolled(s))
-            case For() | While() | Region():
-                result.append(with_body(s, _outermost(s.body)))
-            case If():
-                result.append(If(s.condition, _outermost(s.body), _outermost(s.orelse)))
-            case _:
-                result.append(s)
-    return tuple(result)
+    return tuple(
+        _unrolled(s) if isinstance(s, For) and s.pragma == "unroll" and kinds_in(s.body) & QUOTIENTS else with_blocks(s, _outermost) for s in block
+    )
 
 
 def _unrolled(s: For) -> Stmt:

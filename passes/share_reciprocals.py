@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..ir.expr import Expr, call
-from ..ir.kernel import Block, If, Let, Loop, Module, Region, Stmt, Store, While, expressions, statements, with_body
+from ..ir.kernel import Block, Let, Loop, Module, Stmt, Store, While, statements, with_blocks, with_body
 from ..ir.quotients import reciprocal
 from ..ir.record import replace
 from ..ir.target import Options, Target
@@ -37,15 +37,11 @@ def _statement(s: Stmt, around: frozenset[str] | None) -> Stmt:
     match s:
         case Loop() | While():
             return with_body(s, _block(s.body, changed_in(s)))
-        case Region():
-            return with_body(s, _block(s.body, around))
-        case If():
-            return replace(s, body=_block(s.body, around), orelse=_block(s.orelse, around))
         case Let() | Store():
-            value = _shared(s.value, _twice(expressions(s)), around)
+            value = _shared(s.value, _twice(s.expressions()), around)
             return s if value is s.value else replace(s, value=value)
         case _:
-            return s
+            return with_blocks(s, lambda b: _block(b, around))
 
 
 def changed_in(loop: Loop | While) -> frozenset[str]:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from ..ir.bounds import Known
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, both, call, ceildiv, const, load, maximum, minimum, product, var
-from ..ir.kernel import Alloc, Buffer, Kernel, Let, Loop, Module, Stmt, Store, expressions, identity_of, map_block, nested, statements
+from ..ir.kernel import Alloc, Buffer, Kernel, Let, Loop, Module, Stmt, Store, identity_of, map_block, nested, statements
 from ..ir.polynomial import poly
 from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
@@ -122,7 +122,7 @@ def _split(m: Member, fits: Expr, pieces: int, others: Sequence[str]) -> tuple[l
     index = (var(chunk), *(var(x.axis) for x in m.kept))
     finish = [Store(parts[s.buffer].name, index, load(scalars[s.buffer].name, s.value.dtype)) for s in stores]
     lets: list[Stmt] = []
-    wanted = {n for s in (piece, *statements(piece.body)) for e in expressions(s) for n in e.names}
+    wanted = {n for s in (piece, *statements(piece.body)) for e in s.expressions() for n in e.names}
     for s in reversed(m.rows.inside(len(m.rows.chain))):
         if isinstance(s, Let) and s.name in wanted:
             lets.insert(0, s)

@@ -40,11 +40,9 @@ def split_complex(module: Module, target: Target, options: Options) -> Module:
 
 
 def _has_complex(module: Module) -> bool:
-    from ..ir.kernel import expressions
-
     held = [p.dtype for p in module.ports if not p.pairs] + [t.dtype for t in module.temps]
     inside = (s for k in module.kernels for s in statements(k.body))
-    return any(d is c64 for d in held) or any(n.dtype is c64 for s in inside for n in postorder(*expressions(s)))
+    return any(d is c64 for d in held) or any(n.dtype is c64 for s in inside for n in postorder(*s.expressions()))
 
 
 def _parts(b: Buffer) -> tuple[Buffer, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..ir.expr import ONE, ZERO, Expr, const, var
-from ..ir.kernel import Block, Buffer, Loop, Store, expressions, loads_in, statements
+from ..ir.kernel import Block, Buffer, Loop, Store, loads_in, statements
 
 
 def stored_whole(block: Block, buffer: Buffer) -> bool:
@@ -13,7 +13,7 @@ def stored_whole(block: Block, buffer: Buffer) -> bool:
     for s in statements(block):
         if isinstance(s, Store) and s.buffer == buffer.name and s.combiner:
             return False
-        if any(n.attr == buffer.name for n in loads_in(*expressions(s))):
+        if any(n.attr == buffer.name for n in loads_in(*s.expressions())):
             return False
     return any(_all_positions(s, loops, buffer) for s, loops in _always(block, ()) if s.buffer == buffer.name)
 

@@ -15,7 +15,7 @@ from math import prod
 
 from ..ir.dtypes import INDEX
 from ..ir.expr import DIVIDES, ONE, ZERO, Expr, load, var
-from ..ir.kernel import Buffer, Kernel, Loop, Module, Stmt, Store, expressions, map_expressions, perfect
+from ..ir.kernel import Buffer, Kernel, Loop, Module, Stmt, Store, map_expressions, perfect
 from ..ir.record import replace
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
@@ -49,7 +49,12 @@ def _tabulated(s: Stmt, tables: dict[Expr, Buffer], names: Names, kernels: list[
     along = var("%along")
     found: dict[Expr, Expr] = {}
     for position in dict.fromkeys(
-        p for t in body for e in expressions(t) for n in postorder(e) if n.op == "load" for p in _positions(n.args, row.axis, {x.axis for x in chain})
+        p
+        for t in body
+        for e in t.expressions()
+        for n in postorder(e)
+        if n.op == "load"
+        for p in _positions(n.args, row.axis, {x.axis for x in chain})
     ):
         general = substitute(position, {var(row.axis): along})
         if general not in tables:

@@ -20,7 +20,7 @@ from ..ir.conditions import conjuncts
 from ..ir.dtypes import DType
 from ..ir.expr import ONE, TRUE, ZERO, Expr, axis, both, call, const, load
 from ..ir.graph import Attr, Node, Shape, View, const_node, elementwise, identity, make, scan_node, update_node
-from ..ir.kernel import Alloc, Block, Nest, Stmt, Store, expressions, identity_of, map_block, statements, written
+from ..ir.kernel import Alloc, Block, Nest, Stmt, Store, identity_of, map_block, statements, written
 from ..ir.primops import COMBINERS
 from ..ir.program import BAD_INDEX
 from ..ir.record import changing, record, replace
@@ -368,7 +368,7 @@ class _Versions:
 
 
 def _loads(s: Stmt) -> list[Expr]:
-    return [n for n in postorder(*expressions(s)) if n.op == "load"]
+    return [n for n in postorder(*s.expressions()) if n.op == "load"]
 
 
 def _without(block: Block, arrays: Set[str]) -> Block:

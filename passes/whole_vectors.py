@@ -13,7 +13,7 @@ from typing import Final
 
 from ..ir.bounds import Known
 from ..ir.expr import ONE, PARTIAL, ZERO, Expr, const, var, vload
-from ..ir.program import Assign, Block, For, If, StoreTo, expressions, map_expressions, statements
+from ..ir.program import Assign, Block, For, If, StoreTo, map_expressions, statements, with_blocks
 from ..ir.record import replace
 from ..ir.simplify import prove_le
 from ..ir.walks import postorder, rewrite, substitute
@@ -48,7 +48,7 @@ def _counts(body: Block) -> list[tuple[Expr, int]]:
     found = {
         (n.args[1], n.dtype.lanes): None
         for s in statements(body)
-        for e in expressions(s)
+        for e in s.expressions()
         if e.kinds & PARTIAL
         for n in postorder(e)
         if _first_lanes(n)
@@ -66,9 +66,6 @@ def _unmasked(body: Block) -> Block:
         return vload(n.attr, n.dtype.element, n.dtype.lanes, n.args[0]) if _first_lanes(n) else None
 
     def stored(block: Block) -> Block:
-        return tuple(
-            replace(s, count=None) if isinstance(s, StoreTo) else replace(s, body=stored(s.body), orelse=stored(s.orelse)) if isinstance(s, If) else s
-            for s in block
-        )
+        return tuple(replace(s, count=None) if isinstance(s, StoreTo) else with_blocks(s, stored) for s in block)
 
     return map_expressions(stored(body), lambda e: rewrite(e, rule))

@@ -24,7 +24,6 @@ from ..ir.kernel import (
     Stmt,
     Store,
     While,
-    expressions,
     map_expressions,
     statements,
     substitute_block,
@@ -55,7 +54,7 @@ def written_out(nest: Nest, known: Known) -> Nest | None:
         return None
     if not writing.loops or _chosen(body):
         return None
-    sizes = {n.attr for s in statements(body) for e in expressions(s) for n in leaves(e, "size")}
+    sizes = {n.attr for s in statements(body) for e in s.expressions() for n in leaves(e, "size")}
     names = Names({*arrays, *sizes})
     return replace(nest, body=_Variables(arrays, names).block(unique_locals(body, names.fresh)))
 
@@ -66,7 +65,7 @@ def _chosen(body: Block) -> bool:
     data = {s.name for s in statements(body) if isinstance(s, Let) and s.value.buffers}
     return any(
         n.attr in stored and any(index.buffers or not data.isdisjoint(index.names) for index in n.args)
-        for s in statements(body) for e in expressions(s) for n in _elements(e)
+        for s in statements(body) for e in s.expressions() for n in _elements(e)
     )  # fmt: skip
 
 
@@ -295,7 +294,7 @@ class _Variables:
             if isinstance(s, Alloc) and any(s.buffer.name == buffer for buffer, _ in place):
                 continue
             fresh = {s.buffer: s.index} if isinstance(s, Store) and not s.combiner else {}
-            read = {(n.attr, n.args) for t in statements((s,)) for e in expressions(t) for n in _elements(e)}
+            read = {(n.attr, n.args) for t in statements((s,)) for e in t.expressions() for n in _elements(e)}
             for t in statements((s,)):
                 for buffer, index, _ in _accesses(t):
                     name = place.get((buffer, index))
@@ -328,8 +327,8 @@ def _in_order(body: Block, sure: bool = True) -> Iterator[tuple[Stmt, bool]]:
 
 def _accesses(s: Stmt) -> Iterator[tuple[str, tuple[Expr, ...], bool]]:
     """The elements that a statement itself reads and stores: buffer, index, and whether it always does."""
-    certain = set(always(*expressions(s)))
-    for e in expressions(s):
+    certain = set(always(*s.expressions()))
+    for e in s.expressions():
         for n in _elements(e):
             yield n.attr, n.args, n in certain
     if isinstance(s, Store) and s.index:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import struct
 from typing import NamedTuple
 
+from ..ir.constants import single
 from ..ir.dtypes import DType
 
 
@@ -24,12 +24,12 @@ def _float(value: float, dtype: DType) -> str:
     if math.isnan(value):
         return "NAN"
     if dtype.name == "f32":
-        value = round_f32(value)
+        value = single(value)
     if math.isinf(value):
         return "INFINITY" if value > 0 else "-INFINITY"
     if dtype.name != "f32":
         return repr(value)
-    text = next(t for t in (f"{value:.{p}g}" for p in range(1, 10)) if round_f32(float(t)) == value)
+    text = next(t for t in (f"{value:.{p}g}" for p in range(1, 10)) if single(float(t)) == value)
     return text + ("f" if "." in text or "e" in text else ".0f")
 
 
@@ -39,14 +39,6 @@ def _integer(value: int, dtype: DType) -> str:
     if value in (-(1 << 63), -(1 << 31)):
         return f"INT{value.bit_length()}_MIN"
     return str(value) if abs(value) < 1 << 31 else f"INT64_C({value})"
-
-
-def round_f32(value: float) -> float:
-    """The nearest f32 (ties to even), infinite past the range."""
-    try:
-        return struct.unpack("<f", struct.pack("<f", value))[0]
-    except OverflowError:
-        return math.copysign(math.inf, value)
 
 
 class Small(NamedTuple):
@@ -71,7 +63,7 @@ def small_bits(value: float, dtype: DType) -> int:
     form = SMALL[dtype.name]
     if math.isnan(value):
         return form.nan
-    size = abs(value if dtype.name == "f16" else round_f32(value))
+    size = abs(value if dtype.name == "f16" else single(value))
     bits = form.top
     if not math.isinf(size):
         exponent = max(math.frexp(size)[1] - 1, 1 - form.bias) if size else 1 - form.bias

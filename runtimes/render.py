@@ -40,7 +40,6 @@ from ..ir.program import (
     StoreTo,
     Tiles,
     While,
-    expressions,
     statements,
 )  # fmt: skip
 from ..ir.record import changing, replace
@@ -353,7 +352,7 @@ class Renderer:
         fields = {
             "type": "int64_t", "name": name, "start": e.text(s.start), "stop": e.text(s.stop, Need(11)), "step": step,
             "step_text": e.text(s.step, Need(13)), "pragma": s.pragma, "trips": trips, "team": bool(frame.team),
-            "times": s.times, "lanes": bool(s.times) and not _goes_on(s.body) and all(x.dtype.lanes == 1 for t in statements(s.body) for x in expressions(t)),
+            "times": s.times, "lanes": bool(s.times) and not _goes_on(s.body) and all(x.dtype.lanes == 1 for t in statements(s.body) for x in t.expressions()),
             "end": self._local.get("var", s.end) if s.end else "",
             "last": self.local_name(f"{s.var}_last") if s.pragma == "parallel" and s.start is ZERO and s.step is ONE else "",
             "parallel_if": None if s.serial_if is None else e.text(negation(s.serial_if), Need(6)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from ..ir.program import Array, Assign, Block, Call, Define, Fail, For, If, Program, Region, Scratch, Stmt, While, expressions, named
+from ..ir.program import Array, Assign, Block, Call, Define, Fail, For, If, Program, Region, Scratch, Stmt, While, named
 from ..ir.walks import postorder
 
 
@@ -56,7 +56,7 @@ def copied_in(loop: For, pointers: Set[str]) -> list[tuple[str, str]]:
     if any(isinstance(s, (Call, Region)) for s in inner):
         return []
     own = {loop.var, *(s.var if isinstance(s, For) else s.name for s in inner if isinstance(s, (For, Define, Array, Assign, Scratch)))}
-    nodes = list(postorder(*(e for s in inner for e in expressions(s))))
+    nodes = list(postorder(*(e for s in inner for e in s.expressions())))
     buffers = {b for n in nodes for b in (*n.buffers, *((n.attr,) if n.op == "to_line" else ()))}.union(*map(named, inner))
     numbers = {(n.op, n.attr) for n in nodes if n.op in ("size", "var") and n.attr not in own}
     return [*(("buffer", b) for b in sorted(buffers & pointers - own)), *sorted(numbers)]

@@ -50,16 +50,17 @@ def _reference(graph: Graph, inputs: Mapping[str, Any], sizes: Mapping[str, int]
 @lru_cache(maxsize=16)  # of the sizes of one composite, which follow each other
 def _algebra(graph: Graph) -> Graph | None:
     """The graph with its loops raised; None where it has none, or where some stay loops."""
-    if not _has_loops(graph):
+    if not has_loops(graph):
         return None
     from ..ir.target import Options
     from ..passes.raise_loops import tensor_algebra
 
     raised = tensor_algebra(graph, Options())
-    return None if _has_loops(raised) else raised
+    return None if has_loops(raised) else raised
 
 
-def _has_loops(graph: Graph) -> bool:
+def has_loops(graph: Graph) -> bool:
+    """Whether some loops of the composite stay loops: what they do is not counted, and they are run as they stand."""
     return any(n.op == "nest" for n in graph.nodes())
 
 

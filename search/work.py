@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ..ir.dtypes import INDEX
 from ..ir.evaluate import evaluate
 from ..ir.expr import ONE, ZERO, Expr, ceildiv, minimum, product, total, var, where
-from ..ir.kernel import Block, Buffer, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, expressions
+from ..ir.kernel import Block, Buffer, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While
 from ..ir.primops import COMBINERS, OPS
 from ..ir.record import record
 from ..ir.simplify import simplify
@@ -144,7 +144,7 @@ class _Counter:
     def count(self, stmt: Stmt, trips: Trips, lets: dict[Expr, Expr], tally: _Tally) -> None:
         """Count what a statement evaluates itself."""
         flops, cost = 0, 0.0
-        for e in postorder(*expressions(stmt)):
+        for e in postorder(*stmt.expressions()):
             if e.op in OPS and e.op not in _FREE and e.dtype.is_float:
                 flops += 2 if e.op == "fma" else 1
                 cost += operation(e.op)

@@ -29,7 +29,7 @@ from luminal.ir.expr import (
     where,
 )
 from luminal.ir.graph import Port, Size
-from luminal.ir.kernel import Alloc, Barrier, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Region, Store, While, expressions, statements
+from luminal.ir.kernel import Alloc, Barrier, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Region, Store, While, statements
 from luminal.ir.walks import postorder
 
 M, N = size("M"), size("N")
@@ -147,7 +147,7 @@ def _touched(body: Block) -> set[str]:
     found: set[str] = set()
     for s in statements(body):
         found |= {s.buffer} if isinstance(s, Store) else set()
-        for e in expressions(s):
+        for e in s.expressions():
             found |= {x.attr for x in postorder(e) if x.op == "load"}
     return found
 

@@ -82,11 +82,16 @@ def same(before: Module, after: Module, seed: int = 0) -> None:
     """Both modules give the same results (exactly, but for the order of sums) and the second one no race; checked on every size class."""
     rng = np.random.default_rng(seed)
     for sizes in sizes_of(before, rng):
-        start = arrays(before, sizes, rng)
-        expected = {n: a.copy() for n, a in start.items()}
-        found = {n: a.copy() for n, a in start.items()}
-        code = run(before, expected, sizes, exact=True)
-        assert run(after, found, sizes, exact=True, check=True, seed=seed) == code, (sizes, seed)
-        for p in before.ports:
-            if code == 0 and p.role != "in":
-                np.testing.assert_allclose(found[p.name], expected[p.name], rtol=1e-9, atol=1e-9, err_msg=f"{p.name} at {sizes}, seed {seed}")
+        same_at(before, after, sizes, rng, seed)
+
+
+def same_at(before: Module, after: Module, sizes: dict[str, int], rng: np.random.Generator, seed: int = 1) -> int:
+    """The same at these sizes; the code that both return."""
+    start = arrays(before, sizes, rng)
+    expected, found = ({n: a.copy() for n, a in start.items()} for _ in range(2))
+    code = run(before, expected, sizes, exact=True)
+    assert run(after, found, sizes, exact=True, check=True, seed=seed) == code, (sizes, seed)
+    for p in before.ports:
+        if code == 0 and p.role != "in":
+            np.testing.assert_allclose(found[p.name], expected[p.name], rtol=1e-9, atol=1e-9, err_msg=f"{p.name} at {sizes}, seed {seed}")
+    return code

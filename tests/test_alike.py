@@ -12,6 +12,8 @@ from luminal.passes.alike import alike
 from luminal.passes.schedule import Facts, automatic, replay, unique
 from luminal.search.account import account
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 X, Y = "X{f32}[N K]", "Y{f32}[M K]"
 BOTH = "U{f32}[K L] V{f32}[K L]) -> (P{f32}[N L] Q{f32}[M L])"
 PRODUCTS = "(setf P (matmul X U)) (setf Q (matmul Y V))"

@@ -4,8 +4,10 @@ import luminal
 import numpy as np
 import pytest
 from luminal.compiler import Settings, compilations
-from luminal.ir.kernel import Loop, Store, expressions, statements
+from luminal.ir.kernel import Loop, Store, statements
 from luminal.ir.walks import postorder
+
+pytestmark = pytest.mark.usefixtures("plain_c")
 
 SHIFTS = ((0, 0), (0, 1), (1, 0), (0, -1), (-1, 0), (1, 1), (1, -1), (-1, -1), (-1, 1))
 STORES = [f"(setf (aref G {q} i j) (aref F {q} (mod (- i {a}) H) (mod (- j {b}) W)))" for q, (a, b) in enumerate(SHIFTS)]
@@ -17,7 +19,7 @@ def test_a_stack_of_rolled_tensors_is_cut_for_each() -> None:
     (c,) = compilations(STREAMING, Settings())
     (kernel,) = c.run(stop_after="make_nests").kernels
     assert sum(isinstance(s, Store) for s in statements(kernel.body)) == 1 + 4 * 2 + 4 * 4
-    assert not any(n.op == "where" for s in statements(kernel.body) for e in expressions(s) for n in postorder(e))
+    assert not any(n.op == "where" for s in statements(kernel.body) for e in s.expressions() for n in postorder(e))
 
 
 @pytest.mark.parametrize(("h", "w"), [(1, 1), (1, 5), (2, 3), (17, 40)])

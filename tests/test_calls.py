@@ -12,7 +12,7 @@ from compilers import needs_cc
 from luminal import calls
 from luminal.function import Function
 
-pytestmark = needs_cc
+pytestmark = [needs_cc, pytest.mark.usefixtures("plain_c")]
 needs_extension = pytest.mark.skipif(calls.extension() is None, reason="no Python.h, or no compiler for it")
 ADD = "(composite addv ((A{f32}[M N] B{f32}[N]) -> (C{f32}[M N])) (return (+ A B)))"
 TWO = "(composite two ((A{f32}[N]) -> (S{f32}[N] D{f32}[N])) (setf S (+ A 1)) (setf D (* A 2)))"

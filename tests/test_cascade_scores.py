@@ -7,7 +7,7 @@ from cascades import OPTIONS, PLACES, SEED, after, before, check_one_pass, naive
 from compilers import needs_cc
 from luminal.ir.expr import Expr
 from luminal.ir.instructions import WEIGHT
-from luminal.ir.kernel import If, Loop, Module, expressions, statements
+from luminal.ir.kernel import If, Loop, Module, statements
 from luminal.ir.record import replace
 from luminal.ir.walks import postorder
 from luminal.passes.legalize import legalize
@@ -138,7 +138,7 @@ def test_one_exponential_serves_the_weights_and_their_sum(name: str) -> None:
     (kernel,) = nests(found).kernels
     (choice,) = (s for s in kernel.body if isinstance(s, If))  # few rows along a long axis, or not
     for form, expected in ((choice.body, 3), (choice.orelse, 2)):  # of a tile, and of the correction; and of merging chunks
-        exps = {e for s in statements(form) for root in expressions(s) for e in postorder(root) if e.op == "exp"}
+        exps = {e for s in statements(form) for root in s.expressions() for e in postorder(root) if e.op == "exp"}
         assert len(exps) == expected, exps
     sizes = {"H": 1, "N": 2, "D": 1, "M": 5, "E": 1}
     inputs = draw(graph, sizes, SEED)
@@ -199,7 +199,7 @@ def test_weights_by_an_instruction(target: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def everywhere(module: Module) -> set[Expr]:
-    return {e for kernel in module.kernels for s in statements(kernel.body) for root in expressions(s) for e in postorder(root)}
+    return {e for kernel in module.kernels for s in statements(kernel.body) for root in s.expressions() for e in postorder(root)}
 
 
 def test_two_products_with_matrices_of_all_rows_stay_two() -> None:

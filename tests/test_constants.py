@@ -9,6 +9,8 @@ from luminal.compiler import Settings, compilations
 from luminal.ir.constants import computed
 from luminal.ir.dtypes import c64, f16, f32, f64
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 
 def simplified(body, port="f32"):
     (c,) = compilations(f"(composite one ((X{{{port}}}[N]) -> Y) (return (* X {body})))", Settings())

@@ -12,6 +12,8 @@ from luminal.compiler import Settings, compilations
 from luminal.ir.graph import Graph
 from luminal.ir.kernel import Loop, statements
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 13
 
 # a state that each step makes of the last keeps the nest a nest; what stands in the loop over n

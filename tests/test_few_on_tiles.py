@@ -17,7 +17,7 @@ from luminal.passes.schedule import Facts, StepError, replay, schedule, unique
 from luminal.passes.simplify import simplify
 from running import TARGET, composite
 from scheduling import same
-from small_attention import ATTENTION, MASKED, SIGMOID, WITH_TILES, agrees, offer, small
+from small_attention import ATTENTION, SIGMOID, WITH_TILES, agrees, masked_rows_agree, offer, small
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 SIZES = ((1, 9, 1, 1, 1), (2, 9, 70, 33, 20), (1, 16, 600, 64, 64), (3, 12, 300, 40, 72), (1, 32, 1100, 7, 40), (2, 8, 300, 16, 16))
@@ -55,15 +55,7 @@ def test_all_sizes_of_rows_and_of_numbers(text: str, target: str, offered: None)
 
 @needs_cc
 def test_rows_without_weights(offered: None) -> None:
-    """Weights that a mask makes 0 count for nothing, a row of which all are is NaN."""
-    kernel = luminal.compile(MASKED, target="native")
-    rng = np.random.default_rng(8)
-    for h, n, m, d, e in SIZES[1:]:
-        q, k, v = (small(rng.standard_normal(s)) for s in ((h, n, d), (h, m, d), (h, m, e)))
-        bias = small(np.where(rng.random((n, m)) < 0.6, -np.inf, 0.0))
-        bias[3], bias[4, 1:], bias[5, :-1] = -np.inf, -np.inf, -np.inf
-        agrees(kernel, MASKED, {"Q": q, "K": k, "V": v, "B": bias}, (h, n, m, d, e), "masked")
-        assert np.isnan(np.asarray(kernel(q, k, v, bias)).astype(np.float32)[:, 3]).all()
+    masked_rows_agree(SIZES[1:])
 
 
 def scheduled(rows: str) -> Module:

@@ -16,7 +16,7 @@ from luminal.ir.float_ranges import ANY, Range, float_range
 from luminal.ir.graph import Port, Size
 from luminal.ir.instructions import EXP_INSIDE, EXP_NEAR, INSIDE, NEAR, PLUS_EXP, SUM_EXP, WEIGHT
 from luminal.ir.interpret.meaning import VALUE
-from luminal.ir.program import Call, For, Function, Param, Program, StoreTo, expressions, statements
+from luminal.ir.program import Call, For, Function, Param, Program, StoreTo, statements
 from luminal.ir.walks import postorder
 from luminal.passes.spare_bounds import VANISHED
 from luminal.runtimes import find
@@ -103,7 +103,7 @@ def exponentials(form: str, target: str) -> set[str]:
     """Of vectors, in loops of the program."""
     text = f"(composite spared ((X{{f32}}[M N](where N > 1) Z{{f32}}[M N]) -> (Y{{f32}}[M N])) (return {form}))"
     (found,) = compilations(text, Settings(runtime="clang", target=target))
-    nodes = [n for f in found.program.functions for s in statements(f.body) for e in expressions(s) for n in postorder(e) if n.dtype.lanes > 1]
+    nodes = [n for f in found.program.functions for s in statements(f.body) for e in s.expressions() for n in postorder(e) if n.dtype.lanes > 1]
     return {n.attr if n.op == "ins" else n.op for n in nodes} & {"exp", EXP_INSIDE.name, EXP_NEAR.name, PLUS_EXP.name, SUM_EXP.name, WEIGHT.name}
 
 
@@ -209,7 +209,7 @@ def test_same_bits(march: str, family: str, tmp_path) -> None:
 def test_powers_of_two_join_an_exponential_near_0(form: str, exponents: set[int]) -> None:
     text = f"(composite near ((X{{f32}}[M N] Z{{f32}}[M N]) -> (Y{{f32}}[M N])) (return {form}))"
     (found,) = compilations(text, Settings(runtime="clang", target=V4))
-    nodes = [n for f in found.program.functions for s in statements(f.body) for e in expressions(s) for n in postorder(e)]
+    nodes = [n for f in found.program.functions for s in statements(f.body) for e in s.expressions() for n in postorder(e)]
     assert {n.args[1].args[0].attr for n in nodes if n.op == "ins" and n.attr == EXP_NEAR.name} == exponents
 
 

@@ -17,6 +17,8 @@ from compilers import HAS_CC, needs_cc
 from luminal import exchange
 from luminal.ir.dtypes import DTYPES, numpy_dtype
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 ROOT = Path(__file__).parent.parent
 ADD = "(composite add ((A{T}[M N] B{T}[M N]) -> (C{T}[M N])) (return (+ A B)))"
 RUNTIMES = ["reference", *(["clang", "cuda"] if HAS_CC else [])]

@@ -6,7 +6,7 @@ import pytest
 from cuda_unit import Unit, check, compiled, inputs_of, needs_host, target, unit
 from luminal.compiler import Settings, compilations
 from luminal.ir.graph import Graph
-from luminal.ir.program import Barrier, For, Function, If, Matrix, Program, expressions, statements
+from luminal.ir.program import Barrier, For, Function, If, Matrix, Program, statements
 from luminal.ir.record import replace
 from luminal.ir.target import Options
 from luminal.ir.walks import postorder
@@ -65,7 +65,7 @@ def test_whole_pieces_are_not_asked_about(graphs: dict[str, Graph]) -> None:
             inside = statements(loop.body)
             assert [s.later for s in inside if isinstance(s, Barrier)] == [1 if f is not program.functions[-3] else 2]
             assert any(isinstance(s, If) for s in inside) == asked
-            loads = [n for s in inside for e in expressions(s) for n in postorder(e) if n.op == "vload"]
+            loads = [n for s in inside for e in s.expressions() for n in postorder(e) if n.op == "vload"]
             assert len(loads) == 2 and all((len(n.args) > 1) == asked for n in loads)
 
 
@@ -74,7 +74,7 @@ def test_pieces_of_rows_that_begin_anywhere_are_asked_about_once(graphs: dict[st
     for f in _multiplying(compiled(graphs["plain"], FEW))[:2]:
         (inside,) = (s for s in statements(f.body) if isinstance(s, For) and any(isinstance(t, Matrix) for t in s.body))
         asked = [s for s in inside.body if isinstance(s, If)]
-        loads = [[n for s in statements(a.body) for e in expressions(s) for n in postorder(e) if n.op in ("vload", "where")] for a in asked]
+        loads = [[n for s in statements(a.body) for e in s.expressions() for n in postorder(e) if n.op in ("vload", "where")] for a in asked]
         assert [{n.attr for n in found} for found in loads] == [{"A"}, {"B"}] and all(len(n.args) == 1 for found in loads for n in found)
 
 

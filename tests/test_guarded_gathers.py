@@ -12,6 +12,8 @@ from luminal.compiler import Settings, compilations
 from luminal.ir.graph import Graph
 from luminal.ir.kernel import Check, statements, written
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 5
 V3 = "x86-64-v3"
 Array = np.ndarray

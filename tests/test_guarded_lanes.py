@@ -8,8 +8,8 @@ from luminal.compiler import Settings, compilations
 from luminal.ir.bounds import Known
 from luminal.ir.conditions import conjuncts
 from luminal.ir.expr import INDEX, ONE, ZERO, Expr, both, call, const, var
-from luminal.ir.kernel import expressions as kernel_expressions, statements as kernel_statements
-from luminal.ir.program import For, expressions, statements
+from luminal.ir.kernel import statements as kernel_statements
+from luminal.ir.program import For, statements
 from luminal.ir.simplify import prove_le, simplify
 from luminal.ir.walks import postorder, substitute
 from luminal.passes.lower import flatten
@@ -54,7 +54,7 @@ def test_what_the_loops_say_is_inside_is_read_in_all_lanes() -> None:
       (setf i (iota 96))
       (return (logsumexp (where (= (unsqueeze i :axis 1) i) -inf (/ (/ (matmul Z (transpose Z)) (unsqueeze S :axis 1)) S)) :axis 1)))"""
     (found,) = compilations(text, Settings(runtime="clang", target="x86-64-v3"))
-    tiles = [n for f in found.program.functions for s in statements(f.body) for e in expressions(s) for n in postorder(e) if n.op == "not_equal"]
+    tiles = [n for f in found.program.functions for s in statements(f.body) for e in s.expressions() for n in postorder(e) if n.op == "not_equal"]
     assert any(n.dtype.lanes > 1 for n in tiles)
 
 
@@ -75,7 +75,7 @@ def test_what_a_choice_asks_is_not_looked_for_in_the_loops(monkeypatch: pytest.M
         c
         for k in padded.module.kernels
         for s in kernel_statements(k.body)
-        for e in kernel_expressions(s)
+        for e in s.expressions()
         for n in postorder(e)
         if n.op == "where"
         for c in conjuncts(n.args[0])

@@ -13,6 +13,8 @@ from luminal.ir.target import Options
 from luminal.passes.schedule import schedule
 from scheduling import CPU, GPU, module, same
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 5
 # a condition of i, j and the score s; what numpy says of it; sizes N, D, E beside and on those of tiles
 MASKS = {

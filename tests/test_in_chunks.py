@@ -12,6 +12,8 @@ from luminal.passes.make_nests import make_nests
 from running import TARGET, agree, draw, meaning, outputs
 from test_reassociate import OPTIONS, ordered, products
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 7
 QKV = "Q{f32}[H N D] K{f32}[H N D] V{f32}[H N E]"
 PLACES = "(setf i (unsqueeze (iota N) :axis 1)) (setf j (iota N))"

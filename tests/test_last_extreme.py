@@ -11,6 +11,8 @@ from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.graph import Graph
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 9
 V3 = "x86-64-v3"
 Array = np.ndarray

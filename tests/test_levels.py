@@ -41,7 +41,7 @@ def compiled(file: Path | str, runtime: str = "clang", level: int = 2, **more: A
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize("file", SAMPLES, ids=lambda file: file.stem)
 def test_a_sample_passes(file: Path, level: int, runtime: str, child: Child, monkeypatch: pytest.MonkeyPatch) -> None:
-    if level < 2:  # what is optimised is run at -O2
+    if level < 2 or runtime == "cuda":  # what is optimised is run at -O2; how a host optimises the shim says nothing of a GPU
         for owner, name, method in plain():
             monkeypatch.setattr(owner, name, method)
     compilation = compiled(file, runtime, level, config={"DEBUG": 1} if runtime == "cuda" and level < 2 else {})

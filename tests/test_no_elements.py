@@ -9,6 +9,8 @@ from luminal.cli.main import run
 from luminal.compiler import Settings, compilations
 from luminal.ir.graph import Graph
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 # composites whose kernels were scheduled for loops that never run, and which of their sizes is 0
 EMPTY = [
     "gemm M", "gemm M N K", "syrk N", "symm M", "tensordot N", "tensordot M", "fft2 N", "flatten W", "kron P", "tile M N", "col2im J", "group_norm C",

@@ -10,6 +10,8 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Compilation, Settings, compilations
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 17
 Array = np.ndarray
 LOOPS = "(dotimes (i M) (dotimes (j N) {0} (dotimes (k K) {1}) {2}))"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cascades import OPTIONS, SEED, before, naive
 from compilers import needs_cc
-from luminal.ir.kernel import Block, If, Loop, Module, expressions, statements
+from luminal.ir.kernel import Block, If, Loop, Module, statements
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
 from luminal.ir.verify import verify
@@ -74,7 +74,7 @@ def passes(block: Block, name: str) -> int:
         if isinstance(s, If) or (isinstance(s, Loop) and any(isinstance(t, Loop) for t in s.body)):
             found += passes(s.body, name)
         elif isinstance(s, Loop):
-            found += any(n.op == "load" and n.attr == name for t in statements(s.body) for n in postorder(*expressions(t)))
+            found += any(n.op == "load" and n.attr == name for t in statements(s.body) for n in postorder(*t.expressions()))
     return found
 
 

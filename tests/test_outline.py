@@ -15,6 +15,8 @@ from luminal.ir.text import read, show
 from luminal.passes.lower import work
 from test_runs import runtime
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 
 def test_what_an_iteration_only_asks_for_is_a_parameter_too() -> None:
     """Of a complex value whose imaginary part nobody needs, hints are left."""

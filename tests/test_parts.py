@@ -11,8 +11,10 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.expr import Expr
-from luminal.ir.kernel import Kernel, Loop, expressions, statements
+from luminal.ir.kernel import Kernel, Loop, statements
 from luminal.ir.walks import postorder
+
+pytestmark = pytest.mark.usefixtures("plain_c")
 
 SEED = 8
 V3 = "x86-64-v3"
@@ -90,7 +92,7 @@ def test_steps(name: str) -> None:
 def divided_in_lanes(kernel: Kernel) -> list[Expr]:
     """Positions that differ from lane to lane, and are divided there."""
     vectors = [s for s in statements(kernel.body) if isinstance(s, Loop) and s.kind == "vector"]
-    return [n for x in vectors for s in statements(x.body) for n in postorder(*expressions(s)) if n.op in ("floordiv", "mod") and x.axis in n.names]
+    return [n for x in vectors for s in statements(x.body) for n in postorder(*s.expressions()) if n.op in ("floordiv", "mod") and x.axis in n.names]
 
 
 @pytest.mark.parametrize("name", ["products of pairs", "statistics of groups of channels", "patches, channels last"])

@@ -8,6 +8,8 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 POWERS = "(composite powers ((X{f32}[N] A{f32}[K]) -> (Y{f32}[N])) (dotimes (n N) (set v 0.0) (set p 1.0) (dotimes (k K) (incf v (* p (aref A k))) (mulcf p (aref X n))) (setf (aref Y n) v)))"
 SHARED = "(composite discounted ((X{f32}[N K]) -> (Y{f32}[N])) (dotimes (n N) (set v 0.0) (set p 1.0) (dotimes (k K) (incf v (* p (aref X n k))) (mulcf p 0.9)) (setf (aref Y n) v)))"
 

@@ -11,6 +11,8 @@ from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.text import show
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 3
 V4 = "x86-64-v4"
 SPARSE = """(composite sparse ((R{i64}[(+ M 1)] J{i64}[Z] V{f32}[Z] X{f32}[K D]) -> (Y{f32}[M D]))

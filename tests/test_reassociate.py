@@ -21,6 +21,8 @@ from luminal.passes.reassociate import reassociate
 from luminal.passes.simplify import simplify
 from running import TARGET, agree, composite, draw, meaning, outputs
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 5
 OPTIONS = Options(level=2)
 ABC = "A{f32}[I J] B{f32}[J K]"

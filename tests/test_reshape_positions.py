@@ -10,7 +10,7 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.expr import Expr, const
-from luminal.ir.program import expressions, statements
+from luminal.ir.program import statements
 from luminal.ir.walks import postorder
 
 pytestmark = pytest.mark.usefixtures("plain_c")
@@ -62,7 +62,7 @@ def values(e: Expr, places: tuple[np.ndarray, ...]) -> np.ndarray:
 def test_no_lane_divides() -> None:
     """A channel's group is found once a row."""
     (found,) = compilations(GROUPS, Settings(runtime="clang", target="x86-64-v3"))
-    wide = [n for f in found.program.functions for s in statements(f.body) for e in expressions(s) for n in postorder(e) if n.dtype.lanes > 1]
+    wide = [n for f in found.program.functions for s in statements(f.body) for e in s.expressions() for n in postorder(e) if n.dtype.lanes > 1]
     assert any(n.op == "vload" for n in wide)
     assert not any(n.op in ("floordiv", "mod") for n in wide)
     (short,) = {n.args[0].args[1] for n in wide if n.op == "gather"}  # of rows of a few elements, one in each lane

@@ -15,6 +15,8 @@ from luminal.ir.text import read, show
 from luminal.ir.verify import verify
 from luminal.passes.schedule import Facts, StepError, replay, unique
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 7
 COLUMNS = """kernels columns v1
 size M

@@ -9,7 +9,7 @@ from compilers import FAMILIES, needs_cc
 from luminal.ir.bounds import Known
 from luminal.ir.dtypes import f32
 from luminal.ir.expr import ZERO, call, const, floordiv, load, var
-from luminal.ir.program import Array, For, StoreTo, expressions, statements
+from luminal.ir.program import Array, For, StoreTo, statements
 from luminal.ir.target import Target
 from luminal.ir.walks import postorder
 from luminal.passes.lower.names import Names
@@ -53,7 +53,7 @@ def folds(rows=4, count=4, length=4, op="add", apart=None, stored=None):
 
 
 def forms(block):
-    return {n.op for s in statements(block) for n in postorder(*expressions(s))}
+    return {n.op for s in statements(block) for n in postorder(*s.expressions())}
 
 
 @pytest.mark.parametrize(("rows", "length"), [(4, 4), (8, 2), (2, 8)])

@@ -10,6 +10,8 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 5
 AT = "(setf i (iota N)) (setf j (unsqueeze i :axis 1))"
 FORMS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {

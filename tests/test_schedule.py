@@ -10,7 +10,7 @@ from luminal.ir.errors import SourceError
 from luminal.ir.expr import const, size
 from luminal.ir.graph import Size
 from luminal.ir.interpret.kernel import run
-from luminal.ir.kernel import Alloc, If, Loop, Module, Store, expressions, statements, substitute_block
+from luminal.ir.kernel import Alloc, If, Loop, Module, Store, statements, substitute_block
 from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
@@ -366,7 +366,7 @@ def test_same_meaning_with_fixed_sizes(name: str) -> None:
 
 def test_a_kernel_no_longer_lists_what_it_no_longer_reads() -> None:
     before = module("gemm_i32")
-    gone = [n for s in statements(before.kernels[0].body) for e in expressions(s) for n in loads_in(e) if n.attr == "A"]
+    gone = [n for s in statements(before.kernels[0].body) for e in s.expressions() for n in loads_in(e) if n.attr == "A"]
     block = substitute_block(before.kernels[0].body, dict.fromkeys(gone, const(0, gone[0].dtype)))
     (kernel,) = before.with_kernels((replace(before.kernels[0], body=block),)).kernels
     assert kernel.buffers == tuple(b for b in before.kernels[0].buffers if b != "A")

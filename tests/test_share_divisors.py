@@ -16,7 +16,7 @@ from compilers import needs_cc
 from luminal.compiler import Compilation, Settings, compilations
 from luminal.ir.dtypes import f32, f64
 from luminal.ir.instructions import QUOTIENT
-from luminal.ir.program import Block, For, If, expressions as found_in, statements
+from luminal.ir.program import Block, For, If, statements
 from luminal.ir.walks import postorder
 from luminal.passes.share_divisors import RANGES
 
@@ -34,7 +34,7 @@ def quotients(text: str, **settings) -> tuple[int, int]:
         for loop in statements(f.body)
         if isinstance(loop, For)
         for s in loop.body
-        for n in postorder(*found_in(s))
+        for n in postorder(*s.expressions())
         if n.dtype.lanes > 1
     ]
     return sum(n.op == "ins" and n.attr == QUOTIENT.name for n in nodes), sum(n.op == "div" for n in nodes)
@@ -91,7 +91,7 @@ def test_the_factor_is_divided_before_the_product() -> None:
 def test_the_reciprocal_is_computed_before_the_loop() -> None:
     (found,) = compilations(BY_SUM, Settings(runtime="clang", target=V4))
     for s in (s for f in found.program.functions for s in statements(f.body)):
-        inside = [n for n in postorder(*found_in(s)) if n.op == "ins" and n.attr == QUOTIENT.name]
+        inside = [n for n in postorder(*s.expressions()) if n.op == "ins" and n.attr == QUOTIENT.name]
         assert all(n.args[2].args[0].op == "var" for n in inside)
 
 
@@ -144,7 +144,7 @@ def test_a_nest_of_a_gpu_asks_once_what_it_divides_by() -> None:
     asked = [s for f in on_a_gpu().program.functions for s in statements(f.body) if isinstance(s, If) and s.orelse]
 
     def counted(block: Block) -> tuple[int, int]:
-        nodes = [n for s in statements(block) for e in found_in(s) for n in postorder(e)]
+        nodes = [n for s in statements(block) for e in s.expressions() for n in postorder(e)]
         return sum(n.op == "ins" and n.attr == QUOTIENT.name for n in nodes), sum(n.op == "div" for n in nodes)
 
     found = [(counted(s.body), counted(s.orelse)) for s in asked]

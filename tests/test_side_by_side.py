@@ -8,7 +8,7 @@ import pytest
 from compilers import needs_cc
 from luminal.ir.dtypes import f32
 from luminal.ir.expr import ZERO, call, const, fold, load, var, vload
-from luminal.ir.program import For, StoreTo, expressions, statements
+from luminal.ir.program import For, StoreTo, statements
 from luminal.ir.target import Target
 from luminal.ir.walks import postorder
 from luminal.passes.lower.folds import folds
@@ -60,7 +60,7 @@ def tile(rows=4, columns=4, address=None, loaded=None, vector=None):
 
 
 def forms(block):
-    return {n.op for s in statements(block) for n in postorder(*expressions(s))}
+    return {n.op for s in statements(block) for n in postorder(*s.expressions())}
 
 
 @pytest.mark.parametrize(("op", "folded"), [("add", "add"), ("max", "max")])
@@ -77,7 +77,7 @@ def test_folds_of_fewer_rows_than_lanes_store_the_first_lanes(rows):
     assert "fold" not in forms(found)
     (store,) = (s for s in statements(found) if isinstance(s, StoreTo) and s.buffer == "acc")
     assert store.count is const(rows) and vload("acc", f32, 16, ZERO, const(rows)) in set(postorder(store.value))
-    assert any(n.op == "min" and const(rows - 1) in n.args for s in statements(found) for n in postorder(*expressions(s)))
+    assert any(n.op == "min" and const(rows - 1) in n.args for s in statements(found) for n in postorder(*s.expressions()))
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(4, 4), (2, 8), (8, 2)])

@@ -10,7 +10,7 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.instructions import ACCUMULATES
-from luminal.ir.program import expressions, statements
+from luminal.ir.program import statements
 from luminal.ir.walks import postorder
 
 SEED = 9
@@ -45,7 +45,7 @@ def spares(text: str, target: str) -> bool:
         n.op == "ins" and n.attr in ACCUMULATES
         for f in found.program.functions
         for s in statements(f.body)
-        for e in expressions(s)
+        for e in s.expressions()
         for n in postorder(e)
     )
 

@@ -18,7 +18,7 @@ from luminal.passes.schedule import Facts, StepError, replay, unique
 from luminal.passes.simplify import simplify
 from running import TARGET, composite, outputs
 from scheduling import same
-from small_attention import ATTENTION, MASKED, SIGMOID, SQUARED, WITH_TILES, agrees, offer, small
+from small_attention import ATTENTION, SIGMOID, SQUARED, WITH_TILES, agrees, masked_rows_agree, offer, small
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 SIZES = ((1, 1, 1, 1, 1), (2, 57, 130, 33, 20), (1, 150, 65, 64, 64), (1, 130, 520, 7, 40))
@@ -67,15 +67,7 @@ def test_small_weights_are_kept(offered: None) -> None:
 
 @needs_cc
 def test_rows_without_weights(offered: None) -> None:
-    """Weights that a mask makes 0 count for nothing, a row of which all are is NaN."""
-    kernel = luminal.compile(MASKED, target="native")
-    rng = np.random.default_rng(8)
-    for h, n, m, d, e in SIZES[1:]:
-        q, k, v = (small(rng.standard_normal(s)) for s in ((h, n, d), (h, m, d), (h, m, e)))
-        bias = small(np.where(rng.random((n, m)) < 0.6, -np.inf, 0.0))
-        bias[3], bias[4, 1:], bias[5, :-1] = -np.inf, -np.inf, -np.inf
-        agrees(kernel, MASKED, {"Q": q, "K": k, "V": v, "B": bias}, (h, n, m, d, e), "masked")
-        assert np.isnan(np.asarray(kernel(q, k, v, bias)).astype(np.float32)[:, 3]).all()
+    masked_rows_agree(SIZES[1:])
 
 
 def casts(text: str, instructions: frozenset[str]) -> int:

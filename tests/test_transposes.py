@@ -12,7 +12,7 @@ from luminal.ir.dtypes import f32, u8, u32
 from luminal.ir.expr import ZERO, broadcast, call, const, gather, ramp, var
 from luminal.ir.interpret.program import zip_halves
 from luminal.ir.kernel import If, Prefetch, statements as kernel_statements
-from luminal.ir.program import For, StoreTo, expressions, statements
+from luminal.ir.program import For, StoreTo, statements
 from luminal.ir.simplify import simplify
 from luminal.ir.text.expressions import show_expr
 from luminal.ir.walks import postorder, substitute
@@ -42,7 +42,7 @@ def taken(growth, base=BASE):
 
 
 def forms(block_):
-    return {n.op for s in statements(block_) for n in postorder(*expressions(s))}
+    return {n.op for s in statements(block_) for n in postorder(*s.expressions())}
 
 
 def test_a_block_is_loaded_along_the_outer_loop():
@@ -71,7 +71,7 @@ def test_lanes_before_the_first_that_is_there_repeat_a_row():
     lane = call("max", call("min", ramp(N), broadcast(const(13), N)), broadcast(const(2), N))
     rows = gather("X", f32, call("add", broadcast(var("i"), N), call("mul", broadcast(const(100), N), lane)))
     found = transposes(block(call("where", call("less_than", broadcast(const(1), N), ramp(N)), rows, NOTHING)), Names())
-    (load,) = {n for s in statements(found) for e in expressions(s) for n in postorder(e) if n.op == "vload"}
+    (load,) = {n for s in statements(found) for e in s.expressions() for n in postorder(e) if n.op == "vload"}
     places = [simplify(substitute(load.args[0], {var("k"): const(k)}), Known({})).attr for k in range(N)]
     assert places == [200, 200, *range(200, 1400, 100), 1300, 1300]
 
@@ -87,7 +87,7 @@ def word(parts):
 
 def test_words_of_neighbours_are_loaded_as_such_and_lanes_that_nobody_asks_for_repeat_a_row():
     found = transposes(block(word(range(4))), Names())
-    loads = [n for s in statements(found) for e in expressions(s) for n in postorder(e) if n.op == "vload"]
+    loads = [n for s in statements(found) for e in s.expressions() for n in postorder(e) if n.op == "vload"]
     assert [n.dtype for n in loads] == [u8.vector(4 * N)] and "gather" not in forms(found)
     rows = [substitute(loads[0].args[0], {var("k"): const(k), BASE: ZERO, var("stride"): const(100)}) for k in range(N)]
     assert [simplify(r, Known({})).attr for r in rows] == [*range(0, 1400, 100), 1300, 1300]

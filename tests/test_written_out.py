@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from compilers import FAMILIES
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 BUTTERFLIES = """
 (composite butterflies ((X{f32}[N 8]) -> (Y{f32}[N 8]))
   (dotimes (n N)

@@ -77,7 +77,7 @@ def _extreme(f: Callable[..., Array]) -> Callable[..., Array]:
     return rule
 
 
-def _less(a: Array, e: Array) -> Array:
+def clear(a: Array, e: Array) -> Array:
     """|a| reduced by its error; 0 where the error reaches zero."""
     return np.maximum(np.abs(a) - e, 0)
 
@@ -87,11 +87,11 @@ def _mul(v: Array, x: list[Array], e: list[Array]) -> Array:
 
 
 def _recip(v: Array, x: list[Array], e: list[Array]) -> Array:
-    return np.abs(v) * e[0] / _less(x[0], e[0])
+    return np.abs(v) * e[0] / clear(x[0], e[0])
 
 
 def _div(v: Array, x: list[Array], e: list[Array]) -> Array:
-    return (e[0] + np.abs(v) * e[1]) / _less(x[1], e[1])
+    return (e[0] + np.abs(v) * e[1]) / clear(x[1], e[1])
 
 
 def _sqrt(v: Array, x: list[Array], e: list[Array]) -> Array:
@@ -119,7 +119,7 @@ def _tan(v: Array, x: list[Array], e: list[Array]) -> Array:
 
 def _pow(v: Array, x: list[Array], e: list[Array]) -> Array:
     base = np.abs(x[0])
-    near = _less(x[0], e[0])
+    near = clear(x[0], e[0])
     from_base = np.where(e[0] > 0, np.abs(x[1]) * e[0] / near, 0)
     from_power = np.where(e[1] > 0, np.maximum(np.abs(np.log(base + e[0])), np.abs(np.log(near))) * e[1], 0)
     # a negative base with an uncertain power may be NaN, or not

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..dtypes import DType, f32, numpy_dtype
 from . import bounds
-from .bounds import Error, epsilon, largest, settle, smallest
+from .bounds import Error, clear, epsilon, largest, settle, smallest
 from .meaning import Array
 
 PRODUCT = 1.2  # ULP of |x·y|
@@ -23,11 +23,6 @@ _SUM = 0.75  # both parts half an ULP off
 _EXACT_BELOW = 2.0**23  # products of Gaussian integers below this lose nothing, in whatever order their parts are added
 
 Operands = list[Array]
-
-
-def _clear(x: Array, e: Array) -> Array:
-    """|x| reduced by its error."""
-    return np.maximum(np.abs(x) - e, 0)
 
 
 def _cut(x: Array, e: Array, result: Array) -> Array:
@@ -49,7 +44,7 @@ def product_rounding(x: Array, y: Array, certain: Array, to: DType) -> Array:
 
 
 def _quotient(x: Operands, e: Operands, v: Array) -> Array:
-    return (e[0] + np.abs(v) * e[1]) / _clear(x[1], e[1])
+    return (e[0] + np.abs(v) * e[1]) / clear(x[1], e[1])
 
 
 def _root(x: Operands, e: Operands, v: Array) -> Array:
@@ -59,12 +54,12 @@ def _root(x: Operands, e: Operands, v: Array) -> Array:
 # propagated error of the operands, and ULP of the result's modulus
 _RULES: dict[str, tuple[Callable[[Operands, Operands, Array], Array], float]] = {
     "div": (_quotient, 4),
-    "recip": (lambda x, e, v: np.abs(v) * e[0] / _clear(x[0], e[0]), 4),
+    "recip": (lambda x, e, v: np.abs(v) * e[0] / clear(x[0], e[0]), 4),
     "sqrt": (_root, 3),
     "exp": (lambda x, e, v: np.abs(v) * np.expm1(e[0]), 12),
-    "log": (lambda x, e, v: _cut(x[0], e[0], e[0] / _clear(x[0], e[0])), 4),
+    "log": (lambda x, e, v: _cut(x[0], e[0], e[0] / clear(x[0], e[0])), 4),
     "abs": (lambda x, e, v: e[0], 1),
-    "angle": (lambda x, e, v: _cut(x[0], e[0], e[0] / _clear(x[0], e[0])), 4),
+    "angle": (lambda x, e, v: _cut(x[0], e[0], e[0] / clear(x[0], e[0])), 4),
 }
 
 

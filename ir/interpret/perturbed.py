@@ -47,7 +47,7 @@ def _operations(body: k.Block, dtypes: dict[str, DType]) -> Iterator[tuple[str, 
             known[s.buffer.name] = s.buffer.dtype
         if isinstance(s, k.Store) and s.combiner:
             yield COMBINERS[s.combiner].op, known[s.buffer], known[s.buffer]
-        for root in k.expressions(s):
+        for root in s.expressions():
             for n in postorder(root):
                 if n.op in OPS:
                     yield n.op, _source(n), n.dtype

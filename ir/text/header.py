@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import field
+from typing import Any
 
 from ..expr import Expr
 from ..graph import Graph, Port, Size
@@ -32,6 +33,17 @@ def show_header(level: str, x: Graph | Module | Program) -> list[str]:
 def show_text(keyword: str, text: str) -> list[str]:
     """One quoted line for each line of the text; none where there is no text."""
     return [f"{keyword} {quoted(line)}" for line in text.split("\n")] if text else []
+
+
+def show_statements(block: Iterable[Any], indent: str, head: Callable[[Any], str]) -> list[str]:
+    """The line of each statement of a kernel or of a program, and behind it what it holds, further in."""
+    lines: list[str] = []
+    for s in block:
+        lines.append(indent + head(s))
+        lines += show_statements(getattr(s, "body", ()), indent + "  ", head)
+        if orelse := getattr(s, "orelse", ()):
+            lines += [f"{indent}else:", *show_statements(orelse, indent + "  ", head)]
+    return lines
 
 
 def show_list(items: Iterable[Expr]) -> str:

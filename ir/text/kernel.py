@@ -7,7 +7,7 @@ from ..expr import ONE
 from ..kernel import KINDS, Alloc, Barrier, Block, Check, If, Kernel, Let, Loop, Module, Prefetch, Region, Stmt, Store, While
 from ..primops import COMBINERS
 from .expressions import show_expr
-from .header import read_buffer, read_header, show_buffer, show_header, show_list
+from .header import read_buffer, read_header, show_buffer, show_header, show_list, show_statements
 from .parse import Scope, expression, expression_list
 from .tokens import MISMATCH, Line, Source
 from .words import quoted, word
@@ -29,14 +29,7 @@ def show_kernel(kernel: Kernel) -> list[str]:
 
 
 def show_block(block: Block, indent: str) -> list[str]:
-    lines: list[str] = []
-    for s in block:
-        lines.append(indent + _show_statement(s))
-        if isinstance(s, (Loop, While, Region, If)):
-            lines += show_block(s.body, indent + "  ")
-        if isinstance(s, If) and s.orelse:
-            lines += [f"{indent}else:", *show_block(s.orelse, indent + "  ")]
-    return lines
+    return show_statements(block, indent, _show_statement)
 
 
 def _show_statement(s: Stmt) -> str:

@@ -30,7 +30,7 @@ from ..program import (
     While,
 )
 from .expressions import show_expr
-from .header import read_header, show_header, show_list
+from .header import read_header, show_header, show_list, show_statements
 from .kernel import read_strings
 from .parse import Scope, expression, expression_list
 from .tokens import Line, Source
@@ -46,7 +46,7 @@ def show_program(program: Program) -> str:
     lines += [f"note {quoted(note)}" for note in program.notes]
     for function in program.functions:
         lines += ["", *show_function(function)]
-    lines += ["", "entry:", *show_statements(program.entry, "  ")]
+    lines += ["", "entry:", *show_block(program.entry, "  ")]
     return "\n".join(lines) + "\n"
 
 
@@ -55,7 +55,7 @@ def show_function(f: Function) -> list[str]:
     text += f" grid {show_list(f.grid)}" if f.grid else ""
     text += f" threads {show_list(f.threads)}" if f.threads else ""
     text += " fails" if f.fails else ""
-    return [text + ":", *show_statements(f.body, "  ")]
+    return [text + ":", *show_block(f.body, "  ")]
 
 
 def _show_param(p: Param) -> str:
@@ -63,15 +63,8 @@ def _show_param(p: Param) -> str:
     return f"{flags}{p.dtype.name}{'*' if p.pointer else ''} {word(p.name)}{' position' if p.position else ''}{' natural' if p.natural else ''}"
 
 
-def show_statements(block: Block, indent: str) -> list[str]:
-    lines: list[str] = []
-    for s in block:
-        lines.append(indent + _show_statement(s))
-        if isinstance(s, (For, While, Region, If)):
-            lines += show_statements(s.body, indent + "  ")
-        if isinstance(s, If) and s.orelse:
-            lines += [f"{indent}else:", *show_statements(s.orelse, indent + "  ")]
-    return lines
+def show_block(block: Block, indent: str) -> list[str]:
+    return show_statements(block, indent, _show_statement)
 
 
 def _show_statement(s: Stmt) -> str:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from ..dtypes import INDEX, DType
 from ..expr import Expr, var
-from ..kernel import Alloc, Block, Buffer, If, Let, Loop, Region, Stmt, Store, While, expressions
+from ..kernel import Alloc, Block, Buffer, If, Let, Loop, Region, Stmt, Store, While
 from ..record import individual
 from ..walks import postorder, substitute
 
@@ -63,7 +63,7 @@ class Body:
 
     def _walk(self, block: Block, around: tuple[Stmt, ...], buffers: dict[str, Buffer], variables: dict[str, DType]) -> None:
         for s in block:
-            roots = (*s.buffer.shape, *s.buffer.strides) if isinstance(s, Alloc) else expressions(s)
+            roots = (*s.buffer.shape, *s.buffer.strides) if isinstance(s, Alloc) else s.expressions()
             self.places.append(Place(s, around, roots, buffers, variables))
             match s:
                 case Let():

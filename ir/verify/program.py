@@ -32,7 +32,6 @@ from ..program import (
     StoreTo,
     Tiles,
     While,
-    expressions,
     named,
     stored,
 )
@@ -95,7 +94,7 @@ class Subject:
         mutable: frozenset[str],
     ) -> None:
         for s in block:
-            roots = expressions(s)
+            roots = s.expressions()
             self.places.append(Place(f, s, around, buffers, variables, mutable, roots, self._nodes(roots)))
             inner = (*around, s)
             match s:

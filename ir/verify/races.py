@@ -228,16 +228,6 @@ def _range(loop: Loop, renamed: dict[Expr, Expr], body: Body) -> Range:
     return Range(start, stop - 1) if step.attr > 0 else Range(stop + 1, start)
 
 
-def _elsewhere(body: Body, moving: set[str], a: Index, b: Index) -> bool:
-    """Along some axis of the buffer, which moves with loops further out alone, the two indices are always apart: `Y[i, …]` and `Y[i - 1, …]` inside a loop over i."""
-    for x, y in zip(a, b, strict=False):
-        e, f = body.expanded(x), body.expanded(y)
-        distance = plus(poly(e), poly(f), -1)
-        if is_constant(distance) and distance and not (e.names | f.names) & moving and all(n.op != "load" for n in postorder(e, f)):
-            return True
-    return False
-
-
 def _hidden(e: Expr, axis: Expr) -> bool:
     """The axis stands inside something that is not affine in it."""
     touched: set[Expr] = {axis}

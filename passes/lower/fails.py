@@ -47,9 +47,5 @@ def _inside(s: p.Stmt, team: bool) -> p.Stmt:
             return p.with_body(s, protect(s.body, team or s.pragma == "parallel"))
         case p.Region():
             return p.with_body(s, protect(s.body, True))
-        case p.While():
-            return p.with_body(s, protect(s.body, team))
-        case p.If():
-            return p.If(s.condition, protect(s.body, team), protect(s.orelse, team))
         case _:
-            return s
+            return p.with_blocks(s, lambda b: protect(b, team))

@@ -46,14 +46,10 @@ def _statement(s: p.Stmt, wanted: bool, inside: str, names: dict[str, Expr]) -> 
             return (p.with_body(s, _block(s.body, wanted, "workshare", names)),)
         body = _block(s.body, wanted, inside, names)
         return (replace(s, body=body, pragma=""),) if s.pragma in SHARED else (p.with_body(s, body),)
-    if isinstance(s, p.While):
-        return (p.with_body(s, _block(s.body, wanted, inside, names)),)
-    if isinstance(s, p.If):
-        return (p.If(s.condition, _block(s.body, wanted, inside, names), _block(s.orelse, wanted, inside, names)),)
     if isinstance(s, p.Region):
         if wanted and not inside and (condition := little_work(s.body, names)) is not TRUE:
             return (p.Region(_block(s.body, wanted, "region", names), condition),)
         return _block(s.body, False, inside, names)
     if isinstance(s, p.Barrier) and not (wanted and inside == "region"):
         return ()
-    return (s,)
+    return (p.with_blocks(s, lambda b: _block(b, wanted, inside, names)),)

@@ -15,9 +15,10 @@ from ...ir import polynomial as pl
 from ...ir.errors import CompilerBug
 from ...ir.expr import ONE, ZERO, Expr, const, var
 from ...ir.instructions import TILES
-from ...ir.program import Block, For, If, Multiply, Region, Stmt, StoreTo, Tiles, While, map_block, statements, with_body
+from ...ir.program import Block, For, If, Multiply, Region, Stmt, StoreTo, Tiles, While, map_block, statements, with_blocks, with_body
 from ...ir.record import replace
 from ...ir.walks import substitute
+from ..schedule.affine import minus
 from .words import parts
 
 
@@ -46,10 +47,7 @@ def _anew(body: Block) -> Block:
         return body
     result: list[Stmt] = []
     for s in body:
-        if isinstance(s, If):
-            s = If(s.condition, _anew(s.body), _anew(s.orelse))
-        elif isinstance(s, (For, While, Region)):
-            s = with_body(s, _anew(s.body))
+        s = with_blocks(s, _anew)
         m = s.body[0] if isinstance(s, If) and len(s.body) == 1 else s
         clearing = result[-1] if result else None
         if isinstance(m, Multiply) and not m.anew and isinstance(clearing, For) and _clears(clearing, m):
@@ -70,7 +68,7 @@ def _clears(rows: For, m: Multiply) -> bool:
         return False
     whole = all(x.start is ZERO and x.step is ONE and x.stop.is_const and x.stop.attr == n for x, n in ((rows, m.rows), (columns, m.columns)))
     place = m.address + var(rows.var) * m.row + var(columns.var)
-    return whole and s.buffer == m.buffer and s.value is const(0, s.value.dtype) and s.count is None and _difference(s.address, place) is ZERO
+    return whole and s.buffer == m.buffer and s.value is const(0, s.value.dtype) and s.count is None and minus(s.address, place) is ZERO
 
 
 def _product(rows: For) -> Multiply:
@@ -90,7 +88,7 @@ def _product(rows: For) -> Multiply:
     start = dict.fromkeys((i, j, k), ZERO)
 
     def step(address: Expr, axis: Expr) -> Expr:
-        return _difference(substitute(address, {**start, axis: ONE}), substitute(address, start))
+        return minus(substitute(address, {**start, axis: ONE}), substitute(address, start))
 
     def place(e: Expr, axis: Expr) -> tuple[str, Expr, Expr, Expr]:
         if e.op == "load":
@@ -111,12 +109,12 @@ def _repeated(loop: For, m: Multiply) -> Block | None:
     if loop.var in m.address.names:
         return None
     (a, left, _, far), (b, right, _, wide) = m.left, m.right
-    moved = [_difference(substitute(e, {at: at + 1}), e) for e in (left, right)]
+    moved = [minus(substitute(e, {at: at + 1}), e) for e in (left, right)]
     if any(loop.var in e.names for e in moved):
         return None
     moved[0] = _words(moved[0], m.neighbours)
     left, right = (substitute(e, {at: loop.start}) for e in (left, right))
-    steps = _difference(loop.stop, loop.start)
+    steps = minus(loop.stop, loop.start)
     return (replace(m, left=(a, left, moved[0], far), right=(b, right, moved[1], wide), steps=steps),)
 
 
@@ -125,10 +123,6 @@ def _words(distance: Expr, elements: int) -> Expr:
     if any(c % elements for c in pl.poly(distance).values()):
         raise CompilerBug("lower", f"{distance!r} elements are no whole words")
     return pl.expr({monomial: c // elements for monomial, c in pl.poly(distance).items()})
-
-
-def _difference(a: Expr, b: Expr) -> Expr:
-    return pl.expr(pl.plus(pl.poly(a), pl.poly(b), -1))
 
 
 def registers(body: Block) -> Block:
@@ -147,10 +141,8 @@ def _around(body: Block) -> Block:
             result.append(s)
         elif isinstance(s, For) and s.pragma == "parallel":
             result.append(with_body(s, _taken(s.body)))
-        elif isinstance(s, (For, While, Region)) and (isinstance(s, Region) or _forks(s.body)):
-            result.append(with_body(s, _around(s.body)))
-        elif isinstance(s, If):
-            result.append(If(s.condition, _around(s.body), _around(s.orelse)))
+        elif isinstance(s, (If, Region)) or (isinstance(s, (For, While)) and _forks(s.body)):
+            result.append(with_blocks(s, _around))
         else:
             result += _taken((s,))
     return tuple(result)

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from ...ir.conditions import conjuncts
 from ...ir.dtypes import DType
 from ...ir.expr import GATHERS, ONE, ZERO, Expr, both, broadcast, call, const, load, make, maximum, minimum, var, vload, zip_halves
-from ...ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, expressions, kinds_in, map_block, map_expressions, statements
+from ...ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, kinds_in, map_block, map_expressions, statements
 from ...ir.record import replace
 from ...ir.walks import always, is_lazy, substitute
 from .affine import difference, slope
@@ -69,7 +69,7 @@ def _turned(loop: For, names: Names) -> Block | None:
     blocks: list[Stmt] = []
     found: dict[Expr, Expr] = {}
     for s in inside:
-        for n, condition in _performed(expressions(s)).items():
+        for n, condition in _performed(s.expressions()).items():
             rows = None if n in found or n.dtype.lanes != lanes else _rows(n)
             if (
                 rows is None

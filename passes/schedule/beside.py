@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ir.bounds import Known
 from ...ir.expr import Expr, var
-from ...ir.kernel import Loop, expressions
+from ...ir.kernel import Loop
 from ...ir.primops import OPS
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, rewrite, substitute
@@ -43,6 +43,6 @@ def some_apart(address: Expr, axis: str) -> bool:
 def gathered(loop: Loop, addresses: list[Expr]) -> bool:
     """Whether a reduction is worth vectors though some operands are gathered: others are consecutive, and what is done with the elements is more than to add them up."""
     work = sum(
-        n.op in OPS for s in loop.body for e in expressions(s) for n in postorder(e) if n.op not in ("add", "mul", "sub") and not n.is_position
+        n.op in OPS for s in loop.body for e in s.expressions() for n in postorder(e) if n.op not in ("add", "mul", "sub") and not n.is_position
     )
     return work > 0 and roles.units(addresses, loop.axis) > 0 and all(stride(a, loop.axis) is not None for a in addresses)

@@ -25,7 +25,7 @@ from itertools import pairwise
 
 from ...ir.expr import ZERO, Expr, product, var
 from ...ir.instructions import MOST_TILES, ROUGH_EXP, SIDE, Dot, Tile
-from ...ir.kernel import Alloc, If, Let, Loop, Store, expressions, statements
+from ...ir.kernel import Alloc, If, Let, Loop, Store, statements
 from ...ir.record import changing, replace
 from ...ir.walks import postorder
 from ..costs import operation
@@ -123,7 +123,7 @@ def contraction_of(loop: Loop, plan: Plan) -> Contraction | None:
     if any(isinstance(s, Loop) for s in inner.body):
         return None
     stores = [s for s in loop.body if isinstance(s, Store) and s.buffer != allocs[0].name]
-    loads = [n for s in inner.body for n in loads_in(*expressions(s)) if n.attr != allocs[0].name]
+    loads = [n for s in inner.body for n in loads_in(*s.expressions()) if n.attr != allocs[0].name]
     column = tuple(dict.fromkeys(n.attr for n in loads if loop.axis in n.names and n.attr in plan.facts.buffers))
     row = tuple(dict.fromkeys(n.attr for n in loads if loop.axis not in n.names))
     if len(stores) != 1 or not column or not row:
@@ -136,7 +136,7 @@ def _moving(nests: list[Contraction], plan: Plan) -> set[str]:
     columns = {(n.column, b) for n in nests for b in n.column_operands}
     used: set[str] = set()
     for s in statements(plan.kernel.body):
-        for n in loads_in(*expressions(s)):
+        for n in loads_in(*s.expressions()):
             if any(b == n.attr and axis in n.names for axis, b in columns):
                 used |= n.names
     return used

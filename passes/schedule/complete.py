@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir.expr import load
-from ...ir.kernel import Alloc, Kernel, Store, expressions
+from ...ir.kernel import Alloc, Kernel, Store
 from ...ir.places import inner, path_of
 from ...ir.record import replace
 from .tree import Facts, StepError, local_buffers, replace_in, touched
@@ -33,5 +33,5 @@ def complete(kernel: Kernel, facts: Facts, buffer: str) -> Kernel:
         raise StepError(f"complete: what is made of `{buffer}` in the end is no value of its type that is stored")
     if s.value is value or any(buffer in e.buffers for e in s.index):
         raise StepError(f"complete: `{buffer}` is stored as it is, or says where")
-    assert any(buffer in e.buffers for e in expressions(s))
+    assert any(buffer in e.buffers for e in s.expressions())
     return kernel.with_body(replace_in(kernel.body, s, (Store(buffer, (), s.value), replace(s, value=value))))

@@ -20,9 +20,7 @@ from ...ir.kernel import (
     Stmt,
     Store,
     While,
-    expressions,
     identity_of,
-    map_block,
     map_expressions,
     perfect,
     statements,
@@ -32,6 +30,8 @@ from ...ir.kernel import (
 from ...ir.record import replace
 from ...ir.renaming import at_places
 from ...ir.walks import substitute
+from .fetches import bytes_of
+from .kinds import in_order
 from .tree import Facts, StepError, TooMuch, find, fresh, loads_in, local_buffers, names_taken, path_to, reads, rename, replace_loop, touched
 
 PLACES = ("thread.x", "thread.y", "thread.z")
@@ -224,7 +224,7 @@ class _Cooperation:
         if self.held:
             raise StepError(f"cooperate: `{buffer.name}` is an array of each of `{self.held[-1].axis}`")
         self.memory.append(Alloc(replace(buffer, space="shared")))
-        size = sum(_bytes(s.buffer) for s in self.memory if isinstance(s, Alloc))
+        size = sum(bytes_of(s.buffer) for s in self.memory if isinstance(s, Alloc))
         if size > self.most:
             raise TooMuch(f"cooperate: {size} bytes are more than a block's threads share")
         return ()
@@ -234,7 +234,7 @@ class _Cooperation:
         if any(isinstance(t, Store) and t.buffer in self.private for t in statements((s,))):
             raise StepError("cooperate: a thread's own array is stored into outside of what they share")
         outside = {t.buffer for t in statements((s,)) if isinstance(t, Store) and (t.buffer not in self.local or self.local[t.buffer].shape)}
-        reading = any(e.buffers - self.local.keys() for t in statements((s,)) for e in expressions(t))
+        reading = any(e.buffers - self.local.keys() for t in statements((s,)) for e in t.expressions())
         condition = guard if reading or outside or isinstance(s, Check) else None
         if outside:
             if any(isinstance(t, Store) and t.buffer not in outside for t in statements((s,))):
@@ -265,11 +265,11 @@ class _Cooperation:
             nest = self._exact(s)
         self.shared += 1
         if _count(nest) is None:
-            return _under(guard, self._mine(s, self._own(_serial(s.body))))
+            return _under(guard, self._mine(s, self._own(in_order(s.body))))
         count = _count(nest) or 1
         turn = var(fresh(f"{s.axis}.n", self.taken)) if count > self.threads else ZERO
         positions = {var(x.axis): e for x, e in zip(nest, self._digits(nest, turn), strict=True)}
-        body = map_expressions(self._own(_serial(nest[-1].body)), lambda e: substitute(e, positions))
+        body = map_expressions(self._own(in_order(nest[-1].body)), lambda e: substitute(e, positions))
         if turn is not ZERO:
             turns, rest = divmod(count, self.threads)
             body = body if not rest else (If((turn * self.threads + var(self.thread)).lt(count), body),)
@@ -320,7 +320,7 @@ class _Cooperation:
         for b, own in parts.items():
             dtype = self.local[b].dtype
             before += [Alloc(Buffer(own, dtype, (), "register")), Store(own, (), identity_of(combiners[b], dtype))]
-        mine = _under(guard, self._mine(s, rename(_serial(s.body), parts)))
+        mine = _under(guard, self._mine(s, rename(in_order(s.body), parts)))
         return (*before, *mine, *self._together(parts, combiners))
 
     def _together(self, parts: dict[str, str], combiners: dict[str, str]) -> Block:
@@ -365,10 +365,6 @@ def _without(index: Shape, places: Sequence[int]) -> Shape:
     return tuple(e for k, e in enumerate(index) if k not in places)
 
 
-def _bytes(buffer: Buffer) -> int:
-    return (sum((n.attr - 1) * step.attr for n, step in zip(buffer.shape, buffer.steps, strict=True)) + 1) * buffer.dtype.bytes
-
-
 def _under(guard: Expr | None, block: Block) -> Block:
     return block if guard is None else (If(guard, block),)
 
@@ -410,10 +406,5 @@ def _count(nest: Sequence[Loop]) -> int | None:
 
 def _indices(s: Stmt, buffer: str) -> list[tuple[Expr, ...]]:
     """Where a statement touches a buffer."""
-    found = [n.args for t in statements((s,)) for n in loads_in(*expressions(t)) if n.attr == buffer]
+    found = [n.args for t in statements((s,)) for n in loads_in(*t.expressions()) if n.attr == buffer]
     return found + [t.index for t in statements((s,)) if isinstance(t, Store) and t.buffer == buffer]
-
-
-def _serial(block: Block) -> Block:
-    """One thread's: parallel loops inside are its own."""
-    return map_block(block, lambda s: (replace(s, kind="serial"),) if isinstance(s, Loop) and s.kind == "parallel" else None)

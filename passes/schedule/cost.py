@@ -180,7 +180,6 @@ LINES = 16  # of as many threads, one behind the other, where a reduction goes a
 ALONE, WARP_ROW = 16, 1024  # most elements of a row for which one thread is enough, and for which a warp is
 TILE = 16  # side of a GPU block over two axes, a thread for each cell
 TURN_SIDE = 32  # of a square that a GPU's block turns over
-TILE_SIDE = 128  # of a tile that a GPU's block computes in registers
 FEW_ROWS = 8  # of a contraction, for which a tile would be mostly empty
 TURNED = 16  # side of a square block that is turned over in registers, at most: the rows fit in as many registers
 SQUARE = 32  # side of a transposition's tile, element by element: 32 lines of one operand, 32 of the other, in the first cache

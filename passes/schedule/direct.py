@@ -33,7 +33,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...ir.expr import TRUE, Expr, both, call, const, floordiv, mod, product
-from ...ir.kernel import Alloc, Store, expressions, statements
+from ...ir.kernel import Alloc, Store, statements
 from ...ir.record import changing
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
@@ -138,7 +138,7 @@ def in_place(plan: Plan, found: Contraction) -> bool:
     nest = plan.loop(found.reduced[0])
     column = found.column
     for s in statements((nest,)):
-        for e in expressions(s):
+        for e in s.expressions():
             if any(costs.operation(n.op) > 1 for n in postorder(e) if n.op != "load" and not n.dtype.is_integer):
                 return False
             if any(
@@ -301,7 +301,7 @@ class _Nest:
 
 def _is_guarded(plan: Plan, buffer: str, column: str) -> bool:
     """Whether the reduction reads the buffer under a condition that depends on the column."""
-    nodes = postorder(*(e for s in statements((plan.loop(column),)) if isinstance(s, Store) for e in expressions(s)))
+    nodes = postorder(*(e for s in statements((plan.loop(column),)) if isinstance(s, Store) for e in s.expressions()))
     return any(n.op == "where" and column in n.args[0].names and buffer in n.args[1].buffers for n in nodes)
 
 

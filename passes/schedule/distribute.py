@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ir.expr import ONE, ZERO, Expr, var
 from ...ir.graph import Shape
-from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, expressions, statements, substitute_block, written
+from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, statements, substitute_block, written
 from ...ir.places import path_of
 from ...ir.record import replace
 from ...ir.renaming import at_places
@@ -125,7 +125,7 @@ def sink(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     body = list(loop.body)
     for let in reversed(outer.body[:-1]):
         assert isinstance(let, Let)
-        first = next((k for k, s in enumerate(body) if any(let.name in e.names for t in statements((s,)) for e in expressions(t))), None)
+        first = next((k for k, s in enumerate(body) if any(let.name in e.names for t in statements((s,)) for e in t.expressions())), None)
         if first is not None:
             body.insert(first, let)
     return replace_loop(kernel, outer.axis, lambda o: (replace(o, body=(replace(loop, body=tuple(body)),)),))
@@ -154,7 +154,7 @@ def parts_of(block: Block, around: tuple[str, ...] = (), stores: tuple[str, ...]
     for k, part in enumerate(parts):
         for s in part:
             if isinstance(s, Let) and any(
-                s.name in e.names for other in (*parts[:k], *parts[k + 1 :]) for t in statements(tuple(other)) for e in expressions(t)
+                s.name in e.names for other in (*parts[:k], *parts[k + 1 :]) for t in statements(tuple(other)) for e in t.expressions()
             ):
                 raise StepError(f"fission: `{s.name}` reads what the body writes after it, and several parts use it")
     return [tuple(part) for part in parts]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...ir import polynomial as pl
 from ...ir.bounds import Known
 from ...ir.expr import ZERO, Expr, var
-from ...ir.kernel import Loop, expressions, statements
+from ...ir.kernel import Loop, statements
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
 
@@ -13,7 +13,7 @@ from ...ir.walks import postorder
 def pieces(loop: Loop, known: Known) -> tuple[Expr, Expr] | None:
     """Into how many pieces, and how long, the positions along a loop from 0 are divided, the shortest ones first; None where they are not, or where the last piece would be shorter."""
     x = var(loop.axis)
-    nodes = postorder(*(e for s in statements(loop.body) for e in expressions(s) if loop.axis in e.names))
+    nodes = postorder(*(e for s in statements(loop.body) for e in s.expressions() if loop.axis in e.names))
     divisors = dict.fromkeys(n.args[1] for n in nodes if n.op in ("floordiv", "mod") and n.args[0] is x)
     sizes = [d for d in divisors if d is not ZERO and all(n.op in ("size", "const", "mul", "floordiv") for n in postorder(d))]
     found = [(count, d) for d in sizes if (count := _quotient(loop.stop, d, known)) is not None]

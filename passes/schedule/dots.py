@@ -22,7 +22,6 @@ from ...ir.kernel import (
     Loop,
     Stmt,
     Store,
-    expressions,
     identity_of,
     map_block,
     map_expressions,
@@ -150,7 +149,7 @@ def screen(kernel: Kernel, facts: Facts, axis: str, lanes: tuple[str, ...] = ())
     from .tensors import elements
 
     loop = find(kernel, axis)
-    found = {n for s in statements(loop.body) for e in expressions(s) for n in postorder(e) if n.op == "ins"}
+    found = {n for s in statements(loop.body) for e in s.expressions() for n in postorder(e) if n.op == "ins"}
     if loop.kind != "reduce" or len(found) != 1:
         raise StepError(f"screen: `{axis}` is no reduction by one instruction")
     (ins,) = found

@@ -14,7 +14,6 @@ from ...ir.kernel import (
     Loop,
     Stmt,
     Store,
-    expressions,
     map_block,
     map_expressions,
     nested,
@@ -60,7 +59,7 @@ def fetch(kernel: Kernel, facts: Facts, axis: str, *buffers: str, ahead: int = 1
         if k is None or sum(isinstance(s, Store) and s.buffer == name for s in statements(kernel.body)) != 1:
             raise StepError(f"fetch: no loop before the barrier of `{axis}` is the one that fills `{name}`")
         nest, store = _copy(name, body[k])
-        if any(not e.buffers.isdisjoint(written(loop.body)) for e in expressions(store)):
+        if any(not e.buffers.isdisjoint(written(loop.body)) for e in store.expressions()):
             raise StepError(f"fetch: what `{name}` is filled from is written inside `{axis}`")
         dtype = local[name].dtype
         held = fresh(f"{name}.next", taken)
@@ -115,8 +114,8 @@ def ring(kernel: Kernel, facts: Facts, axis: str, *buffers: str, slots: int = 3,
             raise StepError(f"ring: `{held.name}` is not shared by threads, or filled elsewhere too")
         if not _plain(store.value, held.dtype) or not store.value.buffers.isdisjoint(written(kernel.body)):
             raise StepError(f"ring: `{held.name}` is not filled with elements as they lie in memory that nothing writes")
-        if _size(held) * slots > facts.shared_bytes:
-            raise TooMuch(f"ring: {slots} times {_size(held)} bytes are more than a block's threads share")
+        if bytes_of(held) * slots > facts.shared_bytes:
+            raise TooMuch(f"ring: {slots} times {bytes_of(held)} bytes are more than a block's threads share")
 
     def begun(at: Expr, slot: Expr) -> Block:
         """The copies of one iteration, under names of their own."""
@@ -140,11 +139,11 @@ def ring(kernel: Kernel, facts: Facts, axis: str, *buffers: str, slots: int = 3,
 def _places(held: Buffer, slots: int) -> Buffer:
     """So many of an array, each where the alignment of the first holds."""
     whole = max(held.align, held.dtype.bytes)
-    apart = -(-_size(held) // whole) * whole // held.dtype.bytes
+    apart = -(-bytes_of(held) // whole) * whole // held.dtype.bytes
     return replace(held, shape=(const(slots), *held.shape), strides=(const(apart), *held.steps))
 
 
-def _size(held: Buffer) -> int:
+def bytes_of(held: Buffer) -> int:
     """Bytes from the first element of an array to the last."""
     return (sum((n.attr - 1) * step.attr for n, step in zip(held.shape, held.steps, strict=True)) + 1) * held.dtype.bytes
 

@@ -19,7 +19,6 @@ from ...ir.kernel import (
     Loop,
     Stmt,
     Store,
-    expressions,
     map_block,
     map_expressions,
     nested,
@@ -66,7 +65,7 @@ def pad_block(block: Block, condition: Expr, axis: str, in_bounds: Callable[[Exp
         return rewrite(e, rule)
 
     def stays(s: Stmt) -> None:
-        touched = [(n.attr, n.args) for n in loads_in(*expressions(s))] + ([(s.buffer, s.index)] if isinstance(s, Store) else [])
+        touched = [(n.attr, n.args) for n in loads_in(*s.expressions())] + ([(s.buffer, s.index)] if isinstance(s, Store) else [])
         for buffer, index in touched:
             if buffer in local and any(not loose.isdisjoint(e.names) for e in index):
                 raise StepError(f"beyond the end of `{axis}` positions in `{buffer}` may be out of bounds; use tail=guard or cut")
@@ -136,7 +135,7 @@ def clamp_block(block: Block, condition: Expr, at_last: Callable[[Block], Block]
     effects = written(block) - local
 
     def again(s: Stmt) -> Block:
-        changing = sorted(set().union(*(e.buffers for e in expressions(s))) & effects)
+        changing = sorted(set().union(*(e.buffers for e in s.expressions())) & effects)
         if changing:
             raise StepError(f"an axis cannot be clamped where its last iteration would read `{changing[0]}` again, which it writes")
         return at_last((s,))
@@ -192,7 +191,7 @@ def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0, guards: 
     proofs: dict[Expr, Expr] = {}  # guard -> the condition under which it holds for the whole nest
     inside: dict[Expr, Expr] = {}  # guard, or position that is kept from running over -> what it is there
     for s in statements(loops[-1].body):
-        for e in expressions(s):
+        for e in s.expressions():
             for n in postorder(e):
                 for guard, value in guards_of(n, inner if clamps else set()):
                     if n in proofs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...ir.expr import ONE, TRUE, ZERO, Expr, const, floordiv, var
-from ...ir.kernel import Block, Buffer, If, Kernel, Loop, Prefetch, Stmt, Store, expressions, nested, perfect, statements, with_body
+from ...ir.kernel import Block, Buffer, If, Kernel, Loop, Prefetch, Stmt, Store, nested, perfect, statements, with_body
 from ...ir.record import replace
 from ...ir.renaming import defined
 from ...ir.target import LINE
@@ -62,7 +62,7 @@ def in_pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Sequence[Expr], s
     while len(block) == 1 and isinstance(found := block[0], (Loop, If)):
         nest += [found] if isinstance(found, Loop) else []
         block = found.body
-    reads = list(dict.fromkeys(n for s in statements(block) for n in loads_in(*expressions(s)) if n.attr == held.name))
+    reads = list(dict.fromkeys(n for s in statements(block) for n in loads_in(*s.expressions()) if n.attr == held.name))
     if not reads or any(x.kind not in ("unroll", "vector") or constant_extent(x) is None or x.start is not ZERO for x in nest):
         raise StepError(f"prefetch: `{loop.axis}` reads no consecutive elements of `{held.name}`")
     taken = names_taken(kernel)

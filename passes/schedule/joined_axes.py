@@ -11,7 +11,7 @@ The positions are those of a row of H·W elements, which is what vectors, lines 
 from __future__ import annotations
 
 from ...ir.expr import ZERO, Expr
-from ...ir.kernel import Loop, Store, expressions, statements
+from ...ir.kernel import Loop, Store, statements
 from . import roles
 from .affine import row_step, same_position
 from .plan import Plan
@@ -52,7 +52,7 @@ def follow(address: Expr, x: Loop, y: Loop) -> bool:
 def positions_as_data(form: roles.Shape) -> bool:
     """Whether a value is computed from a position itself: of a collapsed axis that would be a quotient or a remainder for each lane."""
     axes = set(form.axes)
-    stack = [e for s in statements(form.body) for e in ((s.value,) if isinstance(s, Store) else expressions(s))]
+    stack = [e for s in statements(form.body) for e in ((s.value,) if isinstance(s, Store) else s.expressions())]
     seen = set(stack)
     while stack:
         n = stack.pop()

@@ -68,7 +68,7 @@ def parallel(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     loop = find(kernel, axis)
     if loop.kind != "parallel":
         raise StepError(f"parallel: the iterations of `{axis}` are not known to be independent")
-    kernel = replace_loop(kernel, axis, lambda x: (with_body(x, _serial(x.body)),))
+    kernel = replace_loop(kernel, axis, lambda x: (with_body(x, in_order(x.body)),))
     for s in around(kernel, axis)[:-1]:
         if isinstance(s, Loop) and s.kind == "parallel":
             current = find(kernel, s.axis)
@@ -151,7 +151,8 @@ def serial(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     return of_kind(kernel, path, "serial")
 
 
-def _serial(block: Block) -> Block:
+def in_order(block: Block) -> Block:
+    """One thread's: parallel loops inside are its own."""
     return map_block(block, lambda s: (replace(s, kind="serial"),) if isinstance(s, Loop) and s.kind == "parallel" else None)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ...ir.expr import ZERO, Expr, const, floordiv, load, mod, var
-from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Stmt, Store, expressions, identity_of, map_block, statements, with_body, written
+from ...ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Stmt, Store, identity_of, map_block, statements, with_body, written
 from ...ir.places import path_of
 from ...ir.record import replace
 from ...ir.renaming import at_places
@@ -115,7 +115,7 @@ def partials(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
     combiner, dtype = store.combiner, local[store.buffer].dtype
     assert combiner is not None
     changed = {s.buffer for s in every}
-    if any(n.attr in changed for s in statements(inner) for n in loads_in(*expressions(s))):
+    if any(n.attr in changed for s in statements(inner) for n in loads_in(*s.expressions())):
         raise StepError(f"partials: `{top.axis}` reads what it stores")
     if facts.strict and dtype.is_float and combiner in ("add", "mul"):
         raise StepError("partials: --strict forbids another order of a float sum")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir.expr import Expr
-from ...ir.kernel import Alloc, Loop, Store, expressions, statements
+from ...ir.kernel import Alloc, Loop, Store, statements
 from ...ir.simplify import prove
 from ...ir.target import LINE
 from . import cost
@@ -59,7 +59,7 @@ def past_the_caches(plan: Plan, buffer: str) -> int:
 
 def chooses(loop: Loop) -> bool:
     """Whether some loads of the loop are performed in some iterations only: such lanes are not the first ones."""
-    return any(not performed(e, always=False) <= performed(e, always=True) for s in statements(loop.body) for e in expressions(s))
+    return any(not performed(e, always=False) <= performed(e, always=True) for s in statements(loop.body) for e in s.expressions())
 
 
 def performed(e: Expr, always: bool) -> set[Expr]:

@@ -11,7 +11,7 @@ Vectors, what is left over of them, and what is folded at the end of a row then 
 from __future__ import annotations
 
 from ...ir.expr import ONE, ZERO
-from ...ir.kernel import Loop, Store, expressions, statements
+from ...ir.kernel import Loop, Store, statements
 from . import roles
 from .affine import row_step, same_position
 from .joined_axes import positions_as_data
@@ -72,7 +72,7 @@ def _in_own_memory(plan: Plan, *loops: Loop) -> bool:
         if isinstance(s, Loop) and axes & (s.start.names | s.stop.names):
             return True
         own = [s.index] if isinstance(s, Store) and s.buffer not in plan.facts.buffers else []
-        own += [n.args for n in loads_in(*expressions(s)) if n.attr not in plan.facts.buffers]
+        own += [n.args for n in loads_in(*s.expressions()) if n.attr not in plan.facts.buffers]
         if any(axes & e.names for index in own for e in index):
             return True
     return False

@@ -11,7 +11,7 @@ from typing import Final
 from ...ir.bounds import Range
 from ...ir.dtypes import INDEX
 from ...ir.expr import ENDS, ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var, where
-from ...ir.kernel import Block, If, Kernel, Let, Loop, Stmt, Store, identity_of, map_expressions, nested, with_body
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Stmt, Store, identity_of, map_expressions, nested, with_blocks
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.verify.body import Body
@@ -281,14 +281,9 @@ def _stretched_inside(block: Block, loops: list[Loop]) -> Block:
     names = {x.axis for x in loops}
 
     def walk(s: Stmt) -> Stmt:
-        match s:
-            case Loop():
-                moving = not names.isdisjoint(s.start.names | s.stop.names)
-                return with_body(_stretched(s, loops) if moving else s, tuple(map(walk, s.body)))
-            case If():
-                return replace(s, body=tuple(map(walk, s.body)), orelse=tuple(map(walk, s.orelse)))
-            case _:
-                return s
+        if isinstance(s, Loop) and not names.isdisjoint(s.start.names | s.stop.names):
+            s = _stretched(s, loops)
+        return with_blocks(s, lambda b: tuple(map(walk, b)))
 
     return tuple(map(walk, block))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.kernel import Block, Buffer, Let, Store, expressions, statements
+from ...ir.kernel import Block, Buffer, Let, Store, statements
 from ...ir.walks import postorder
 from . import cost
 from .affine import stride
@@ -33,5 +33,5 @@ def own_vector(body: Block, extent: int, width: int) -> int:
 
     Of the shortest, C compilers make vectors along the rows (a bias on 10⁵ rows of 3 floats is twice as fast so), but of no polynomial.
     """
-    dear = any(evaluation(e) > cost.LONG_ROWS for s in statements(body) for e in expressions(s))
+    dear = any(evaluation(e) > cost.LONG_ROWS for s in statements(body) for e in s.expressions())
     return min(width, max(cost.OWN_VECTOR, 1 << (extent - 1).bit_length())) if extent >= cost.OWN_VECTOR or (extent > 1 and dear) else 0

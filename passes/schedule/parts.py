@@ -10,7 +10,7 @@ No machine divides vectors of integers, and of no lanes it is known that they li
 from __future__ import annotations
 
 from ...ir.expr import ONE, Expr
-from ...ir.kernel import Loop, expressions, statements
+from ...ir.kernel import Loop, statements
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
 from . import cost, roles
@@ -45,7 +45,7 @@ def _stays_divided(plan: Plan, loop: Loop) -> bool:
     """Whether addresses, or what is computed, still divide the positions when all is simplified.  Of what is accessed, no extent is 0."""
     known = roles.touching(loop.body, plan.facts, inside(around(plan.kernel, loop.axis), plan.facts.known))
     found: list[Expr] = [simplify(a, known) for a in roles.accesses(loop.body, plan.facts.buffers)]
-    found += [n for s in statements(loop.body) for e in expressions(s) for n in postorder(e) if n.op == "cast" and n.args[0].is_position]
+    found += [n for s in statements(loop.body) for e in s.expressions() for n in postorder(e) if n.op == "cast" and n.args[0].is_position]
     width = cost.lanes(plan.target, roles.widest(loop.body))
     found = [e for e in found if not in_pieces(e, loop.axis, width)]
     divisors = [n.args[1] for n in postorder(*found) if n.op in ("floordiv", "mod") and loop.axis in n.names]

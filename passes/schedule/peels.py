@@ -8,7 +8,7 @@ from ...ir import polynomial as pl
 from ...ir.bounds import Known
 from ...ir.dtypes import INDEX
 from ...ir.expr import ONE, ZERO, Expr, both, const, floordiv, make, maximum, minimum, where
-from ...ir.kernel import Kernel, Let, Loop, expressions, map_expressions, statements
+from ...ir.kernel import Kernel, Let, Loop, map_expressions, statements
 from ...ir.record import replace
 from ...ir.walks import postorder, substitute
 from .affine import at_least, constant_extent, inside as within, minus, upper
@@ -45,7 +45,7 @@ def peel(kernel: Kernel, facts: Facts, axis: str, *, clamps: int = 0, fixed: int
     ends: dict[Expr, None] = {}
     others: dict[Expr, None] = {}
     for s in statements(loop.body):
-        for n in (n for e in expressions(s) for n in postorder(e)):
+        for n in (n for e in s.expressions() for n in postorder(e)):
             for guard, value in guards_of(n, {axis, *last_value} if clamps else set()):
                 asked = _for_all(guard, over, {*over, *last_value}, known)
                 if (until := _holds_until(asked, axis, last_value, named | set(over))) is not None:

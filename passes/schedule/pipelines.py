@@ -9,23 +9,7 @@ from functools import reduce
 from ...ir.bounds import Known
 from ...ir.dtypes import INDEX
 from ...ir.expr import ONE, TRUE, ZERO, Expr, both, const, load, maximum, minimum, mod, var, where
-from ...ir.kernel import (
-    Alloc,
-    Block,
-    Buffer,
-    Check,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Stmt,
-    Store,
-    expressions,
-    map_expressions,
-    statements,
-    substitute_block,
-    written,
-)
+from ...ir.kernel import Alloc, Block, Buffer, Check, If, Kernel, Let, Loop, Stmt, Store, map_expressions, statements, substitute_block, written
 from ...ir.record import changing, replace
 from ...ir.simplify import prove_le
 from ...ir.walks import postorder, substitute
@@ -64,7 +48,7 @@ def pipeline(kernel: Kernel, facts: Facts, row: str, *axes: str) -> Kernel:
         raise StepError(f"pipeline: `{row}` is no parallel loop in steps of 1")
     if len(axes) < 2:
         raise StepError("pipeline: one pass has no other to run beside")
-    if any(n.op in ("first", "last") and n.attr == row for s in statements(loop.body) for e in expressions(s) for n in postorder(e)):
+    if any(n.op in ("first", "last") and n.attr == row for s in statements(loop.body) for e in s.expressions() for n in postorder(e)):
         raise StepError(f"pipeline: a condition asks for the first or the last of `{row}`")
     work = _Pipeline(facts, loop, names_taken(kernel), _cut(loop, axes))
     return kernel.with_body(replace_at(kernel.body, path, work.run(inside(path[:-1], facts.known))))
@@ -158,7 +142,7 @@ class _Pipeline:
         return [
             k
             for k, p in enumerate(self.passes)
-            if any(name in e.names or name in e.buffers for s in statements(p.block) for e in expressions(s)) or name in written(p.block)
+            if any(name in e.names or name in e.buffers for s in statements(p.block) for e in s.expressions()) or name in written(p.block)
         ]
 
     def name_what_crosses(self) -> None:
@@ -321,7 +305,7 @@ class _Pipeline:
         own = fresh(lane.axis, self.taken)
         for s in block:
             for n in (
-                n for e in expressions(s) for n in loads_in(e) if n in performed(e, always=True)
+                n for e in s.expressions() for n in loads_in(e) if n in performed(e, always=True)
             ):  # there need not be what only some lanes read
                 if n not in values and n.attr not in registers | changed and lane.axis in n.names and n.names.isdisjoint(named):
                     held = Buffer(fresh(f"{n.attr}.now", self.taken), n.dtype, (lane.stop,), "register")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Container, Sequence, Set
 
 from ...ir.conditions import conjuncts
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, var
-from ...ir.kernel import Alloc, Block, Check, If, Kernel, Loop, Stmt, Store, expressions, map_block, map_expressions, statements, with_body, written
+from ...ir.kernel import Alloc, Block, Check, If, Kernel, Loop, Stmt, Store, map_block, map_expressions, statements, with_body, written
 from ...ir.places import path_of
 from ...ir.record import replace
 from ...ir.renaming import at_places
@@ -88,7 +88,7 @@ def portion(kernel: Kernel, facts: Facts, length: int, *buffers: str) -> Kernel:
 
 def _last(s: Stmt, buffers: Container[str]) -> list[Expr]:
     """The last indices at which a statement touches some arrays."""
-    found = [n.args[-1] for n in loads_in(*expressions(s)) if n.attr in buffers]
+    found = [n.args[-1] for n in loads_in(*s.expressions()) if n.attr in buffers]
     return [*found, s.index[-1]] if isinstance(s, Store) and s.buffer in buffers else found
 
 
@@ -117,7 +117,7 @@ def _everywhere(block: Block, facts: Facts, own: Set[str], portions: Container[s
             return inside(e.args[0], asked) and inside(e.args[1], asked.union(conjuncts(e.args[0]))) and inside(e.args[2], asked)
         return not e.buffers or all(inside(a, asked) for a in e.args)
 
-    return all(inside(e, frozenset()) for s in statements(block) for e in expressions(s))
+    return all(inside(e, frozenset()) for s in statements(block) for e in s.expressions())
 
 
 def _along(buffer: str, index: Sequence[Expr], portions: Container[str], axis: str) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ...ir.dtypes import INDEX
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const, floordiv, maximum, minimum, mod, var, where
-from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, expressions, statements, substitute_block, with_body, written
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, statements, substitute_block, with_body, written
 from ...ir.simplify import simplify
 from ...ir.target import LINE, PAGE
 from ...ir.walks import postorder, substitute, substitution
@@ -147,7 +147,7 @@ def prefetch(
         address = held.address(n.args)
         return simplified(address) if divides(address, [x.axis for x in around_it]) else address  # a collapsed axis reads (x // N)·N + x % N
 
-    found = [n for s in statements(inner.body) for n in loads_in(*expressions(s)) if n.attr == buffer]
+    found = [n for s in statements(inner.body) for n in loads_in(*s.expressions()) if n.attr == buffer]
     found = [n for n in found if n.names.isdisjoint(outer)]  # the same in all of their iterations
     read = next((n for n in found if stride(address_of(n), block.axis) == 1), None)
     if read is None:
@@ -425,7 +425,7 @@ def _read_from(s: Stmt, facts: Facts, near: dict[Expr, Expr]) -> list[_Place]:
     places: list[_Place] = []
     for x in s.body:
         if isinstance(x, Loop) and x.kind == "vector":
-            found = [n for t in statements(x.body) for n in loads_in(*expressions(t)) if n.attr in facts.buffers and s.axis in n.names]
+            found = [n for t in statements(x.body) for n in loads_in(*t.expressions()) if n.attr in facts.buffers and s.axis in n.names]
             begin = substitution({**near, var(s.axis): ZERO, var(x.axis): ZERO})
             places += dict.fromkeys((n.attr, begin(facts.buffers[n.attr].address(n.args))) for n in found)
     return places
@@ -441,7 +441,11 @@ def decided(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:
             elif isinstance(s, Loop):
                 vectors = [x for x in s.body if isinstance(x, Loop) and x.kind == "vector"] if chosen else []
                 found = [
-                    n for x in vectors for t in statements(x.body) for n in loads_in(*expressions(t)) if n.attr in facts.buffers and s.axis in n.names
+                    n
+                    for x in vectors
+                    for t in statements(x.body)
+                    for n in loads_in(*t.expressions())
+                    if n.attr in facts.buffers and s.axis in n.names
                 ]
                 yield from ((buffer, s.axis, row) for buffer in dict.fromkeys(n.attr for n in found if n.names & chosen))
                 if not vectors:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir.expr import ZERO, Expr, load, var
-from ...ir.kernel import Alloc, Buffer, If, Kernel, Loop, Stmt, Store, expressions, map_expressions, statements, written
+from ...ir.kernel import Alloc, Buffer, If, Kernel, Loop, Stmt, Store, map_expressions, statements, written
 from ...ir.places import inner, path_of
 from ...ir.record import replace
 from ...ir.walks import postorder, substitute
@@ -67,13 +67,13 @@ def _produced(producer: Stmt, buffer: str) -> tuple[tuple[Expr, ...], Expr]:
 def _used_at(consumer: Stmt, loop: Loop, buffer: str) -> tuple[Expr, ...]:
     """The one position at which the consumer loads the buffer, unconditionally, inside the loop."""
     inside = {s.axis for s in statements(loop.body) if isinstance(s, Loop)}
-    used = [n for s in statements((consumer,)) for n in loads_in(*expressions(s)) if n.attr == buffer]
-    here = [n for s in statements(loop.body) for n in loads_in(*expressions(s)) if n.attr == buffer]
+    used = [n for s in statements((consumer,)) for n in loads_in(*s.expressions()) if n.attr == buffer]
+    here = [n for s in statements(loop.body) for n in loads_in(*s.expressions()) if n.attr == buffer]
     if len(used) != len(here) or len(set(used)) != 1 or used[0].names & inside or any(n.attr == buffer for e in used[0].args for n in loads_in(e)):
         raise StepError(f"compute_at: `{buffer}` is not used at one position of `{loop.axis}` alone")
     for s in statements(loop.body):
         conditional = [b for b in (s.body, s.orelse) if buffer in touched(b)] if isinstance(s, If) else []
-        chosen = [n for e in expressions(s) for n in postorder(e) if n.op == "where" and used[0] in postorder(*n.args[1:])]
+        chosen = [n for e in s.expressions() for n in postorder(e) if n.op == "where" and used[0] in postorder(*n.args[1:])]
         if conditional or chosen or (isinstance(s, Store) and s.buffer == buffer):
             raise StepError(f"compute_at: `{buffer}` is used under a condition, or written, inside `{loop.axis}`")
     return used[0].args

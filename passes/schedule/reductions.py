@@ -17,7 +17,6 @@ from ...ir.kernel import (
     Loop,
     Stmt,
     Store,
-    expressions,
     identity_of,
     map_block,
     nested,
@@ -29,6 +28,7 @@ from ...ir.kernel import (
 from ...ir.places import inner
 from ...ir.primops import COMBINERS
 from ...ir.record import replace
+from ...ir.renaming import rename_buffers
 from ...ir.simplify import prove_equal
 from .affine import at_least, constant_extent, minus, stride, upper
 from .tree import (
@@ -306,7 +306,7 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0, into: str = 
             continue
         if not isinstance(s, (Let, Store)):
             raise StepError(f"rfactor: `{axis}` holds a {type(s).__name__.lower()}")
-        if any(n.attr in changed for n in loads_in(*expressions(s))):
+        if any(n.attr in changed for n in loads_in(*s.expressions())):
             raise StepError(f"rfactor: `{axis}` reads what it accumulates")
         if isinstance(s, Store):
             if _at_own_place(s, axis):
@@ -432,9 +432,6 @@ def split_reduction(kernel: Kernel, facts: Facts, axis: str, chunks: int, least:
         end.append(Store(parts, (var(outer),), load(part, dtype)))
         fold.append(Store(name, (), load(parts, dtype, var(last_axis)), combiner))
 
-    def into_part(s: Stmt) -> Block | None:
-        return (replace(s, buffer=renamed[s.buffer]),) if isinstance(s, Store) and s.buffer in renamed else None
-
-    pieces = Loop(inner, ZERO, minimum(size, loop.stop - var(outer) * size), map_block(body, into_part), "reduce")
+    pieces = Loop(inner, ZERO, minimum(size, loop.stop - var(outer) * size), rename_buffers(body, renamed), "reduce")
     new = (*head, Loop(outer, ZERO, count, (*begin, pieces, *end), "parallel"), Loop(last_axis, ZERO, count, tuple(fold), "reduce"))
     return replace_loop(kernel, axis, lambda _: new)

@@ -18,7 +18,7 @@ from ...ir.bounds import Known, Range
 from ...ir.conditions import conjuncts
 from ...ir.dtypes import bool_
 from ...ir.expr import TRUE, ZERO, Expr, const, floordiv, mod, var
-from ...ir.kernel import Block, Kernel, Loop, Store, expressions, identity_of, map_expressions, statements, with_body
+from ...ir.kernel import Block, Kernel, Loop, Store, identity_of, map_expressions, statements, with_body
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
@@ -44,7 +44,7 @@ def comb(loop: Loop) -> Comb | None:
     stores = [s for s in statements(loop.body) if not isinstance(s, Loop)]
     if loop.kind != "reduce" or not all(isinstance(s, Store) and s.combiner for s in stores):
         return None
-    tests = [t for n in postorder(*(e for s in stores for e in expressions(s))) if n.op == "where" for t in conjuncts(n.args[0])]
+    tests = [t for n in postorder(*(e for s in stores for e in s.expressions())) if n.op == "where" for t in conjuncts(n.args[0])]
     for test in dict.fromkeys(tests):
         found = _comb(test, loop.axis)
         if found is not None and all(isinstance(s, Store) and _is_identity(s, test) for s in stores):

@@ -7,7 +7,7 @@ import math
 from ...ir.dtypes import bf16, f32
 from ...ir.expr import Expr, cast, const, make, var, where
 from ...ir.instructions import ROUGH_EXP, ROUNDED, WEIGHT
-from ...ir.kernel import Block, Kernel, Let, Stmt, Store, expressions, map_expressions
+from ...ir.kernel import Block, Kernel, Let, Stmt, Store, map_expressions
 from ...ir.record import replace
 from ...ir.walks import rewrite
 from .tree import Facts, StepError, find, fresh, names_taken, replace_loop
@@ -84,7 +84,7 @@ def _only_rounded(value: Expr, rest: Block) -> bool:
     """Whether a value is only read to be rounded to bf16."""
     small = {value: value}
     bare = map_expressions(rest, lambda e: rewrite(e, lambda n: const(0.0, bf16) if _before(n, small) is not None else None))
-    return not any(value.attr in e.names for s in bare for e in expressions(s))
+    return not any(value.attr in e.names for s in bare for e in s.expressions())
 
 
 def _rounded(x: Expr) -> Expr:

@@ -16,7 +16,7 @@ pieces of K are loaded repeated, which no more than a load takes, and no piece l
 from __future__ import annotations
 
 from ...ir.expr import ZERO
-from ...ir.kernel import Alloc, Loop, Store, expressions, statements
+from ...ir.kernel import Alloc, Loop, Store, statements
 from ...ir.places import homes_in
 from ...ir.record import changing
 from .cost import NEAR, POINTERS, far_hints, lanes, rows_in_lanes
@@ -46,7 +46,7 @@ class RowsInLanes:
         """Cut the loop over the rows in tiles; None (and an unchanged plan) where none are worth it."""
         row = next(s for s in plan.loop(above).body if isinstance(s, Loop))
         deep = next(s for s in row.body if isinstance(s, Loop))
-        inside = [n for s in deep.body for n in loads_in(*expressions(s)) if deep.axis in n.names]
+        inside = [n for s in deep.body for n in loads_in(*s.expressions()) if deep.axis in n.names]
         mine = {n for n in inside if row.axis not in n.names}
         if len(mine) != 1 or len(inside) != 2 or deep.start is not ZERO or any(lanes(plan.target, n.dtype) != width for n in inside if n not in mine):
             return None  # what is converted while it is loaded would be converted for each vector of rows
@@ -74,7 +74,7 @@ class RowsInLanes:
         plan, width = self.plan, self.width
         row = next(s for s in plan.loop(above).body if isinstance(s, Loop))
         deep = next(s for s in row.body if isinstance(s, Loop))
-        operands = [n for s in deep.body for n in loads_in(*expressions(s)) if deep.axis in n.names]
+        operands = [n for s in deep.body for n in loads_in(*s.expressions()) if deep.axis in n.names]
         (mine,), (moving,) = ({n.attr for n in operands if (row.axis in n.names) == moves} for moves in (False, True))
         around = next(s.axis for s in all_loops(plan.kernel) if any(t is plan.loop(above) for t in s.body))
         block, r = self._split(above, rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const, product, var
-from ...ir.kernel import Alloc, Block, If, Kernel, Loop, Store, expressions, statements, written
+from ...ir.kernel import Alloc, Block, If, Kernel, Loop, Store, statements, written
 from ...ir.primops import OPS
 from ...ir.simplify import simplify
 from ...ir.text.expressions import show_expr
@@ -142,4 +142,4 @@ def _kept(plan: Plan, row: str, loops: Sequence[Loop]) -> int:
 
 
 def _computed(loop: Loop) -> set[Expr]:
-    return {n for s in statements((loop,)) for n in postorder(*expressions(s)) if n.op in OPS and n.dtype.is_float}
+    return {n for s in statements((loop,)) for n in postorder(*s.expressions()) if n.op in OPS and n.dtype.is_float}

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...ir.expr import ZERO
-from ...ir.kernel import Alloc, Loop, Store, expressions, statements
+from ...ir.kernel import Alloc, Loop, Store, statements
 from ...ir.places import homes_in
 from . import cost, roles
 from .affine import stride
@@ -152,13 +152,13 @@ def sharing(plan: Plan, around: Loop, x: Loop) -> str | None:
     outer = loop_around(plan.kernel, around)
     if outer is None or outer.kind != "parallel" or len(outer.body) > 1 or outer.axis in roles.shape(plan.kernel).axes:
         return None
-    both = [n for s in x.body for n in loads_in(*expressions(s)) if {around.axis, x.axis} <= n.names]
+    both = [n for s in x.body for n in loads_in(*s.expressions()) if {around.axis, x.axis} <= n.names]
     return None if any(outer.axis in n.names for n in both) else outer.axis
 
 
 def moving_with(plan: Plan, around: Loop, x: Loop) -> tuple[str, ...]:
     """The buffers in memory that move with both of these loops."""
-    both = [n.attr for s in x.body for n in loads_in(*expressions(s)) if {around.axis, x.axis} <= n.names]
+    both = [n.attr for s in x.body for n in loads_in(*s.expressions()) if {around.axis, x.axis} <= n.names]
     return tuple(dict.fromkeys(b for b in both if b in plan.facts.buffers))
 
 
@@ -185,7 +185,7 @@ def _suits(plan: Plan, around: Loop, x: Loop, width: int) -> bool:
     if any(isinstance(s, Loop) and s is not x for s in around.body):
         return False
     buffers = {**plan.facts.buffers, **{s.buffer.name: s.buffer for s in statements(plan.kernel.body) if isinstance(s, Alloc)}}
-    inner = [buffers[n.attr].address(n.args) for s in x.body for n in loads_in(*expressions(s)) if n.attr in buffers]
+    inner = [buffers[n.attr].address(n.args) for s in x.body for n in loads_in(*s.expressions()) if n.attr in buffers]
     stores = [buffers[s.buffer].address(s.index) for s in around.body if isinstance(s, Store) and buffers[s.buffer].shape]
     moving = [a for a in inner if x.axis in a.names]
     return (

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...ir.expr import TRUE, Expr, both, const, product, var
-from ...ir.kernel import If, Loop, Store, expressions, statements
+from ...ir.kernel import If, Loop, Store, statements
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
 from . import cost, roles
@@ -99,7 +99,7 @@ def _parts(plan: Plan) -> None:
     """An axis that an operand sees as i // n, as groups of channels do, is cut in its groups."""
     form = roles.shape(plan.kernel)
     loops = {var(x.axis): x for x in form.chain}
-    for n in postorder(*(e for s in statements(form.body) for e in expressions(s))):
+    for n in postorder(*(e for s in statements(form.body) for e in s.expressions())):
         if n.op == "floordiv" and n.args[0] in loops and n.args[1].op == "floordiv":
             loop, (length, count) = loops[n.args[0]], n.args[1].args
             if length is loop.stop and count.is_const and not plan.tried("part", loop.axis, count.attr):

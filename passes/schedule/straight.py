@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from ...ir.expr import Expr, var
-from ...ir.kernel import Store, expressions, statements
+from ...ir.kernel import Store, statements
 from ...ir.polynomial import degree, poly
 from ...ir.simplify import simplify
 from . import roles
@@ -54,7 +54,7 @@ def is_straight(plan: Plan, axis: str) -> bool:
                 return False
             stack.append(s.value)
         else:
-            stack += expressions(s)
+            stack += s.expressions()
     seen = set(stack)
     while stack:
         e = stack.pop()

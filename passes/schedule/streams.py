@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...ir.dtypes import INDEX
 from ...ir.expr import FALSE, TRUE, ZERO, Expr, call, const, minimum, mod, to_line, var, where
-from ...ir.kernel import Block, Buffer, If, Kernel, Let, Loop, Prefetch, Stmt, Store, expressions, map_block, statements, substitute_block, with_body
+from ...ir.kernel import Block, Buffer, If, Kernel, Let, Loop, Prefetch, Stmt, Store, map_block, statements, substitute_block, with_body
 from ...ir.places import homes_in
 from ...ir.record import replace
 from ...ir.simplify import simplify
@@ -35,7 +35,7 @@ def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> K
     stores = storing(kernel.body, buffer)
     if not stores:
         raise StepError(f"stream_store: the kernel does not store `{buffer}`")
-    if any(s.combiner for s, _ in stores) or any(buffer in e.buffers for s in statements(kernel.body) for e in expressions(s)):
+    if any(s.combiner for s, _ in stores) or any(buffer in e.buffers for s in statements(kernel.body) for e in s.expressions()):
         raise StepError(f"stream_store: the kernel reads `{buffer}` again")
     condition = large(facts, buffer, least)
     if condition is FALSE:

@@ -16,7 +16,7 @@ many rows pay for.  What is made of the rows first (a triangle of them, a scale)
 from __future__ import annotations
 
 from ...ir.expr import ONE, TRUE, Expr, as_expr, both, call, const, mul, product
-from ...ir.kernel import Alloc, expressions, statements
+from ...ir.kernel import Alloc, statements
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
@@ -114,7 +114,7 @@ def _cut(plan: Plan, found: Contraction, piece: int) -> tuple[str, str]:
 def _most(plan: Plan, found: Contraction) -> int:
     """Up to how much work the row operands are read one by one as they are, for each lane: consecutive along the reduction, or along the rows; 0 where they are neither."""
     row, depth = found.rows[0], found.reduced[-1]
-    loads = [n for s in statements((plan.loop(depth),)) for e in expressions(s) for n in loads_in(e) if n.attr in found.row_operands]
+    loads = [n for s in statements((plan.loop(depth),)) for e in s.expressions() for n in loads_in(e) if n.attr in found.row_operands]
     if len(loads) != 1 or loads[0].dtype is not found.accumulator.dtype or row not in loads[0].names:
         return 0
     address = simplify(plan.facts.buffers[loads[0].attr].address(loads[0].args), plan.facts.known)
@@ -125,7 +125,7 @@ def _most(plan: Plan, found: Contraction) -> int:
 
 def _made(plan: Plan, found: Contraction) -> bool:
     """Whether something is made of the rows' elements (a mask, a scale, a function) before they are multiplied."""
-    nodes = postorder(*(e for s in statements((plan.loop(found.reduced[-1]),)) for e in expressions(s)))
+    nodes = postorder(*(e for s in statements((plan.loop(found.reduced[-1]),)) for e in s.expressions()))
     return any(n.op != "load" and found.column not in n.names and any(a.op == "load" and a.attr in found.row_operands for a in n.args) for n in nodes)
 
 
@@ -156,12 +156,12 @@ def _schedule(plan: Plan, found: Contraction, block: Blocking, piece: int) -> No
         (rest,) = (s.buffer.name for s in body if isinstance(s, Alloc))
         (deep,) = (x.axis for x in all_loops(body) if x.kind == "reduce")
         _ahead(plan, _strips(plan, found, acc, (f"{row}.0.1", f"{row}.1"), column, depth, at), column, f"{row}.0.1")
-        plan.do("split", f"{column}.t", _narrow(plan, width, block), tail="pad")
+        plan.do("split", f"{column}.t", _narrow(width, block), tail="pad")
         _strips(plan, found, rest, (outer, inner), f"{column}.t", deep, at)
     plan.do("parallel", plan.collapsed((*((batch,) if batch else ()), f"{row}.0.0")))
 
 
-def _narrow(plan: Plan, width: int | None, block: Blocking) -> int:
+def _narrow(width: int | None, block: Blocking) -> int:
     """Columns of the strips for what the wide ones leave over: one strip of as few vectors as hold it, where its length is known (two threads, f32, 256×512×100 1.22, 1000×300×100 1.15, 300³ 1.09 × as fast as with narrow ones)."""
     lanes = block.columns // VECTORS
     return block.columns if width is None else max(VECTORS * lanes, -(-(width % block.wide_columns) // lanes) * lanes)

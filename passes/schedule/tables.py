@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ...ir.bounds import Known
 from ...ir.expr import ONE, ZERO, Expr, load, var
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, expressions, map_expressions, written
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, map_expressions, written
 from ...ir.primops import OPS
 from ...ir.record import replace
 from ...ir.simplify import assuming, prove_equal
@@ -113,7 +113,7 @@ def _takes_along(loop: Loop, strict: bool) -> bool:
     in_order = strict and any(
         s.value.dtype.is_float and s.combiner in ("add", "mul") for s in stores
     )  # element by element, which the values need not be
-    chosen = any(n.op == "where" for s in loop.body for n in postorder(*expressions(s)))
+    chosen = any(n.op == "where" for s in loop.body for n in postorder(*s.expressions()))
     return (
         once
         and not in_order

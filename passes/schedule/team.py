@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import is_
 
-from ...ir.kernel import Alloc, Barrier, Block, If, Kernel, Let, Loop, Region, Stmt, Store, statements, with_body
+from ...ir.kernel import Alloc, Barrier, Block, If, Kernel, Let, Loop, Region, Stmt, Store, statements, with_blocks, with_body
 from ...ir.record import replace
 from .tree import Facts, StepError, all_loops, around, find, loads_in
 
@@ -57,11 +57,8 @@ def region(kernel: Kernel, facts: Facts, axis: str = "", queue: str = "") -> Ker
                     raise StepError(f"region: `{s.buffer.name}` is shared but lives inside one thread's work")
                 if hoisted(s):
                     continue
-            elif isinstance(s, Loop):
-                s = replace(s, body=work(s.body), kind="serial") if s.kind == "parallel" else with_body(s, work(s.body))
-            elif isinstance(s, If):
-                s = If(s.condition, work(s.body), work(s.orelse))
-            result.append(s)
+            s = with_blocks(s, work)
+            result.append(replace(s, kind="serial") if isinstance(s, Loop) and s.kind == "parallel" else s)
         return block if len(result) == len(block) and all(map(is_, result, block)) else tuple(result)
 
     def skeleton(block: Block) -> Block:
@@ -101,12 +98,8 @@ def region(kernel: Kernel, facts: Facts, axis: str = "", queue: str = "") -> Ker
         for s in block:
             if isinstance(s, Loop) and s.axis == axis:
                 result += wrapped((s,))
-            elif isinstance(s, Loop):
-                result.append(with_body(s, walk(s.body)))
-            elif isinstance(s, If):
-                result.append(If(s.condition, walk(s.body), walk(s.orelse)))
             else:
-                result.append(s)
+                result.append(with_blocks(s, walk))
         return tuple(result)
 
     return kernel.with_body(walk(kernel.body))

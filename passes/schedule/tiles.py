@@ -10,7 +10,7 @@ from dataclasses import field
 
 from ...ir.expr import INDEX, Expr
 from ...ir.instructions import SIDE
-from ...ir.kernel import If, Kernel, Let, Loop, Store, expressions, statements
+from ...ir.kernel import If, Kernel, Let, Loop, Store, statements
 from ...ir.record import changing
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
@@ -278,10 +278,10 @@ class RegisterTile:
                 continue
             if not isinstance(s, Store):
                 return False
-            moving = [self.address(n) for n in loads_in(*expressions(s)) if n.attr in self.plan.facts.buffers]
+            moving = [self.address(n) for n in loads_in(*s.expressions()) if n.attr in self.plan.facts.buffers]
             if s.buffer in self.plan.facts.buffers:
                 moving.append(self.plan.facts.buffers[s.buffer].address(s.index))
-            if any(stride(a, inner.axis) not in (0, 1) for a in moving) or any(n.op == "where" and n.buffers for n in postorder(*expressions(s))):
+            if any(stride(a, inner.axis) not in (0, 1) for a in moving) or any(n.op == "where" and n.buffers for n in postorder(*s.expressions())):
                 return False
         return True
 
@@ -306,7 +306,7 @@ class RegisterTile:
 
 def clamped(loop: Loop) -> bool:
     """Whether positions in the loop are kept from running over an end."""
-    return any(n.op == "min" and n.dtype is INDEX for s in statements(loop.body) for n in postorder(*expressions(s)))
+    return any(n.op == "min" and n.dtype is INDEX for s in statements(loop.body) for n in postorder(*s.expressions()))
 
 
 def turned(plan: Plan, packed: str, before: Kernel, side_by_side: Callable[[Plan, str, str], bool] | None = None) -> bool:

@@ -21,7 +21,7 @@ from ...ir.conditions import fixed_sizes
 from ...ir.dtypes import bool_
 from ...ir.errors import SourceError
 from ...ir.expr import ENDS, ONE, TRUE, ZERO, Expr, first, last, var, where
-from ...ir.kernel import Block, If, Kernel, Let, Loop, Stmt, expressions, map_block, map_expressions, statements, substitute_block
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Stmt, map_block, map_expressions, statements, substitute_block
 from ...ir.places import homes_in
 from ...ir.record import replace
 from ...ir.simplify import simplify
@@ -153,7 +153,7 @@ def _last_row(block: Block) -> Loop | None:
         return _last_row(s.orelse)
     if not isinstance(s, Loop) or s.kind != "parallel" or s.start is not ZERO or s.step is not ONE:
         return None
-    return None if any(e.kinds & ENDS for t in statements(s.body) for e in expressions(t)) else s
+    return None if any(e.kinds & ENDS for t in statements(s.body) for e in t.expressions()) else s
 
 
 def _left_over(part: Block, row: Loop, schedule: Sequence[str]) -> Loop | None:

@@ -9,7 +9,7 @@ from ...ir import polynomial as pl
 from ...ir.bounds import Known
 from ...ir.dtypes import INDEX
 from ...ir.expr import ONE, ZERO, Expr, both, call, ceildiv, const, load, var, where
-from ...ir.kernel import Alloc, Block, Buffer, Kernel, Loop, Store, expressions, map_expressions, with_body
+from ...ir.kernel import Alloc, Block, Buffer, Kernel, Loop, Store, map_expressions, with_body
 from ...ir.record import record, replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
@@ -103,7 +103,7 @@ def window(
         copying = (Loop(side.axis, ZERO, side.extent, copying, "parallel"),)
     for s, outer in walk_paths((top,)):
         enclosing = {x.axis for x in outer if isinstance(x, Loop)}
-        if any(value in postorder(e) for e in expressions(s) if buffer in e.buffers) and not set(axes) <= enclosing:
+        if any(value in postorder(e) for e in s.expressions() if buffer in e.buffers) and not set(axes) <= enclosing:
             raise StepError(f"window: what is copied is also read outside {', '.join(sorted(set(axes) - enclosing))}")
     replacement = {value: load(packed.name, value.dtype, *(side.place for side in sides))}
     used = map_expressions((top,), lambda e: substitute(e, replacement) if buffer in e.buffers else e)

@@ -10,25 +10,7 @@ from ...ir.dtypes import u8
 from ...ir.errors import Unsupported
 from ...ir.expr import TRUE, Expr, both, call, const
 from ...ir.moves import VECTOR_BYTES, is_moved
-from ...ir.program import (
-    ERRORS,
-    Array,
-    Barrier,
-    Block,
-    Fail,
-    For,
-    Function,
-    If,
-    Matrix,
-    Program,
-    Region,
-    Scratch,
-    StoreTo,
-    While,
-    expressions,
-    named,
-    statements,
-)
+from ...ir.program import ERRORS, Array, Barrier, Block, Fail, For, Function, If, Matrix, Program, Region, Scratch, StoreTo, While, named, statements
 from ...ir.target import Target
 from ...ir.walks import postorder
 from .. import Description, Rendered
@@ -238,7 +220,7 @@ def _waited_for(block: Block) -> set[int]:
                 if isinstance(t, Barrier):
                     found.add(id(s))
                 if any(
-                    isinstance(u, (Barrier, Matrix)) or s.buffer in named(u) or any(s.buffer in e.buffers for e in expressions(u))
+                    isinstance(u, (Barrier, Matrix)) or s.buffer in named(u) or any(s.buffer in e.buffers for e in u.expressions())
                     for u in statements((t,))
                 ):
                     break
@@ -296,7 +278,7 @@ def _check(f: Function, target: Target) -> None:
             raise Unsupported("scratch", f"{f.name}: `{s.name}` has no constant size, and a kernel cannot allocate memory")
         if isinstance(s, Region) or (isinstance(s, For) and s.pragma in ("parallel", "workshare")):
             raise Unsupported("region", f"{f.name}: threads of a CPU; start from the .kernel file or the source")
-        if any(n.dtype.lanes > 1 and not is_moved(n) for e in expressions(s) for n in postorder(e)):
+        if any(n.dtype.lanes > 1 and not is_moved(n) for e in s.expressions() for n in postorder(e)):
             raise Unsupported("vector", f"{f.name}: vectors; the runtime {target.runtime} only moves some, of 16-bit elements")
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 METHOD = Method(blocks=4, runs=5, seconds=0.03, pause=0.01)  # when a form is chosen: in turns too, the best block counts
 PAGE, MOST = 4096, 1 << 28  # bytes that a copy or a read goes through: whole pages
-_FLOATS = {"f32": "float", "f64": "double"}
 
 # `T` and `V` are the element and the vector; 24 accumulators keep two FMA units of latency 4 busy, and fit into 32 registers.
 _SOURCE = r"""

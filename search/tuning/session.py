@@ -15,6 +15,7 @@ from ...ir.target import Options
 from ...passes.pipeline import run_pipeline
 from ..bench.measure import fits, within
 from ..child import Child
+from ..reference import has_loops
 from . import records
 from .alternatives import Alternative, Refused, alternatives, classes, parts
 from .bench import BLOCKS, Bench, Place
@@ -23,11 +24,6 @@ from .records import Record
 
 CONTRACTED, ELEMENTS = 5e8, 2e7  # operations that the reference, with its bounds, does in about a second: of matrix products, and of all else
 LOOPS = 24  # of a composite with loops, each size up to which it is run an iteration at a time
-
-
-def has_loops(raised: Graph) -> bool:
-    """Whether some loops of the composite stay loops: what they do is not counted, and the reference runs them as they stand."""
-    return any(n.op == "nest" for n in raised.nodes())
 
 
 def smaller(graph: Graph, sizes: Mapping[str, int], most: int) -> dict[str, int]:

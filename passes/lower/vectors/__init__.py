@@ -15,21 +15,7 @@ from __future__ import annotations
 from ....ir.bounds import Known, Range
 from ....ir.expr import DIVIDES, LONG, ZERO, Expr, const, var
 from ....ir.moves import is_moved
-from ....ir.program import (
-    Array,
-    Block,
-    For,
-    If,
-    Region,
-    Stmt,
-    StoreTo,
-    While,
-    expressions,
-    kinds_in,
-    map_expressions,
-    statements as statements_of,
-    with_body,
-)
+from ....ir.program import Array, Block, For, Stmt, StoreTo, kinds_in, map_expressions, statements as statements_of, with_blocks, with_body
 from ....ir.record import replace
 from ....ir.simplify import simplify
 from ....ir.target import Target
@@ -97,11 +83,7 @@ class _Walk:
             s = with_body(s, self.block(s.body))
             self.around, self.rows = outside
             return (s,)
-        if isinstance(s, (While, Region)):
-            return (with_body(s, self.block(s.body)),)
-        if isinstance(s, If):
-            return (If(s.condition, self.block(s.body), self.block(s.orelse)),)
-        return (s,)
+        return (with_blocks(s, self.block),)
 
     def loop(self, s: For) -> Block:
         divided = kinds_in(s.body) & DIVIDES
@@ -125,19 +107,21 @@ class _Walk:
         body = self.body(s, lanes, s.start)
         for t in statements_of(body):
             stored = isinstance(t, StoreTo) and (t.count is not None or (t.buffer in self.registers and t.buffer not in self.arrays.lanes))
-            wide = [n for e in expressions(t) for n in postorder(e) if n.dtype.lanes > 1]
+            wide = [n for e in t.expressions() for n in postorder(e) if n.dtype.lanes > 1]
             if count > 1 or stored or any(not is_moved(n) or (n.op == "vload" and n.attr in self.registers) for n in wide):
                 raise Serial
         return body
 
     def apart(self, s: For, lanes: int) -> For | None:
         """One of several vectors as a loop of its own, where a quotient or a remainder is the same in all its lanes then: (16 · v + lane) // 16 is v."""
-        if not any(_divisions(e, s.var) for t in statements_of(s.body) for e in expressions(t)):
+        if not any(_divisions(e, s.var) for t in statements_of(s.body) for e in t.expressions()):
             return None
         lane = self.names.fresh(s.var)
         body = map_expressions(s.body, lambda e: substitute(e, {var(s.var): s.start + var(s.var) * lanes + var(lane)}))
         one = _put_together(For(lane, ZERO, const(lanes), body, pragma="vector"))
-        left, before = (sum(_divisions(e, name) for t in statements_of(b) for e in expressions(t)) for b, name in ((one.body, lane), (s.body, s.var)))
+        left, before = (
+            sum(_divisions(e, name) for t in statements_of(b) for e in t.expressions()) for b, name in ((one.body, lane), (s.body, s.var))
+        )
         return one if left < before else None
 
     def body(self, s: For, lanes: int, base: Expr) -> Block:

@@ -6,9 +6,9 @@ That is seen on the way: each is taken for one until something else touches it, 
 from __future__ import annotations
 
 from ....ir.expr import Expr
-from ....ir.program import Array, Block, For, If, Region, Stmt, StoreTo, While, named, with_body
+from ....ir.kernel import loads_in
+from ....ir.program import Array, Block, For, If, Region, Stmt, StoreTo, While, named, with_blocks
 from ....ir.record import replace
-from .axis import loads_of
 
 
 class Memory(Exception):
@@ -44,7 +44,7 @@ class Arrays:
         """A statement outside of all vector loops.  Raises Memory where it touches a candidate."""
         if not self.candidates:
             return
-        touched = [n.attr for e in s.expressions() if not e.buffers.isdisjoint(self.candidates) for n in loads_of(e)]
+        touched = [n.attr for e in s.expressions() if not e.buffers.isdisjoint(self.candidates) for n in loads_in(e)]
         for name in (*touched, *named(s)):
             if name in self.candidates:
                 raise Memory(name)
@@ -62,11 +62,7 @@ class Arrays:
             if isinstance(s, Array) and s.name in self.lanes:
                 lanes = self.lanes[s.name]
                 return replace(s, dtype=s.dtype.vector(lanes), count=s.count // lanes)
-            if isinstance(s, (For, While, Region)):
-                return with_body(s, self.of_vectors(s.body))
-            if isinstance(s, If):
-                return If(s.condition, self.of_vectors(s.body), self.of_vectors(s.orelse))
-            return s
+            return with_blocks(s, self.of_vectors)
 
         return tuple(map(one, block))
 

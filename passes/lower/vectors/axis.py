@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from ....ir.expr import INDEX, Expr, const, var
-from ....ir.program import Define, For, StoreTo, expressions
-from ....ir.walks import always, postorder, substitute
+from ....ir.program import Define, For, StoreTo
+from ....ir.walks import always, substitute
 from ..affine import slope
 
 ONE_STEP: Final = const(1, INDEX)
@@ -42,7 +42,7 @@ class Axis:
             self._loaded = {}
             for s in self.loop.body:
                 if isinstance(s, (Define, StoreTo)):
-                    for n in always(*expressions(s)):
+                    for n in always(*s.expressions()):
                         if n.op == "load":
                             self._loaded.setdefault(n.attr, {})[n.args[0]] = None
         return self._loaded
@@ -52,7 +52,3 @@ class Axis:
         if found is None:
             found = self._at_base[e] = substitute(e, {var(self.loop.var): self.base})
         return found
-
-
-def loads_of(*roots: Expr) -> list[Expr]:
-    return [n for n in postorder(*(e for e in roots if e.buffers)) if n.op == "load"]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ....ir.dtypes import DType
 from ....ir.expr import INDEX, Expr, const, pick
-from ....ir.program import Block, Define, StoreTo, expressions
+from ....ir.program import Block, Define, StoreTo
 from ...schedule.cost import columns_in_lanes
 from ..affine import difference
 from .axis import Axis
@@ -94,7 +94,7 @@ def stored_rows(axis: Axis, block: Block) -> dict[int, list[StoreTo]]:
         between = block[places[0] : places[-1] + 1]
         changed = {s.buffer for s in between if isinstance(s, StoreTo)}
         if all(isinstance(s, StoreTo) or (isinstance(s, Define) and not s.mutable) for s in between) and all(
-            e.buffers.isdisjoint(changed) for s in between for e in expressions(s)
+            e.buffers.isdisjoint(changed) for s in between for e in s.expressions()
         ):
             found |= {k: [] for k in places} | {places[-1]: [stores[k] for k in order]}
     return found

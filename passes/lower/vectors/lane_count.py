@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ....ir.dtypes import DType
 from ....ir.expr import INDEX, Expr
+from ....ir.kernel import loads_in
 from ....ir.program import Assign, Block, Define, For, StoreTo, statements
 from ....ir.target import Target
 from ..affine import difference
-from .axis import Serial, loads_of
+from .axis import Serial
 
 
 def lane_count(s: For, target: Target) -> tuple[int, int]:
@@ -37,7 +38,7 @@ def data_types(body: Block, along: str) -> list[DType]:
     for s in statements(body):
         if isinstance(s, Define) and s.value is not None and not s.value.names.isdisjoint(moving):
             moving.add(s.name)
-        found += [n.dtype for n in loads_of(*s.expressions()) if n.dtype is not INDEX or not n.names.isdisjoint(moving)]
+        found += [n.dtype for n in loads_in(*s.expressions()) if n.dtype is not INDEX or not n.names.isdisjoint(moving)]
         if isinstance(s, (StoreTo, Assign)):
             found.append(s.value.dtype)
             found += computed_types(s.value)

@@ -7,13 +7,14 @@ from typing import Final
 from ....ir.bounds import Known
 from ....ir.dtypes import DType
 from ....ir.expr import INDEX, ZERO, Expr, both, broadcast, call, const, gather, load, make, pick, ramp, unzip, var, vload
+from ....ir.kernel import loads_in
 from ....ir.simplify import simplify
 from ....ir.walks import substitute
 from ..affine import difference, divide, slope
 from ..positions import NARROWED, narrowed
 from ..words import parts
 from .arrays import Arrays
-from .axis import ONE_STEP, TWO_STEPS, Axis, Serial, loads_of
+from .axis import ONE_STEP, TWO_STEPS, Axis, Serial
 from .columns import column, is_row, row_start
 from .guards import First, any_lane, guard, guarded, inside, is_every_other
 
@@ -78,7 +79,7 @@ class Values:
 
     def same(self, n: Expr, partial: dict[Expr, First]) -> Expr:
         """What has one value for all lanes; what it reads where only some may load is read if there are any."""
-        for first in dict.fromkeys(partial[m] for m in loads_of(n) if m in partial) if partial else ():
+        for first in dict.fromkeys(partial[m] for m in loads_in(n) if m in partial) if partial else ():
             n = call("where", any_lane(first, self.axis.lanes), n, const(0, n.dtype))
         return n
 
@@ -220,7 +221,7 @@ class Values:
         a, b = self.vector(args[1]), self.vector(args[2])
         if not self.ends_in_zeros(n.args[1], partial) or not (n.args[2].is_const and n.args[2].attr == 0):
             a = call("where", inside(first, self.axis.lanes), a, b)
-        if any(m in partial and self.axis.varies(m) and self.axis.slope(m.args[0]) not in (ONE_STEP, TWO_STEPS) for m in loads_of(n.args[1])):
+        if any(m in partial and self.axis.varies(m) and self.axis.slope(m.args[0]) not in (ONE_STEP, TWO_STEPS) for m in loads_in(n.args[1])):
             others = [*others, any_lane(first, self.axis.lanes)]
         rest = both(*others)
         return a if rest is None else call("where", rest, a, b)
