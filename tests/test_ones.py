@@ -7,32 +7,64 @@ import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
-from luminal.ir.kernel import Kernel, Module
+from luminal.ir.kernel import Alloc, If, Kernel, Module, statements
 from luminal.ir.target import Options
 from luminal.ir.text import read
 from luminal.passes.schedule import Facts, replay, schedule
 from scheduling import same_at
-from test_rows_of_lanes import BIAS, COLUMNS, KEPT, LONG, NARROW, PADDED, SUMS, TURNED
+from test_rows_of_lanes import BIAS, COLUMNS, HEAD, KEPT, LONG, LOOPS, NARROW, PADDED, SUMS, TURNED
 
-ONES = {
-    "bias": (BIAS, "C"),
-    "turned over": (TURNED, "BC"),
-    "columns": (COLUMNS, "C"),
-    "kept": (KEPT, "C"),
-    "one long row": (LONG, ""),
-    "padded": (PADDED, ""),
-    "rows": (SUMS, ""),
+IMAGES = f"""{HEAD}in X: f32[A, B, C, B]
+in S: f32[B]
+out Y: f32[A, B, C, B]
+kernel t_0(X, S, Y):
+{LOOPS}      for k in 0 .. C parallel:
+        for l in 0 .. B parallel:
+          Y[i, j, k, l] = X[i, j, k, l] + S[j]
+"""
+CHANNELS = f"""{HEAD}in X: f32[A, B, B, C]
+out Y: f32[A, B, C]
+kernel t_0(X, Y):
+{LOOPS}      for k in 0 .. C parallel:
+        alloc acc: f32[] register
+        acc[] = 0.0:f32
+        for p in 0 .. B reduce:
+          acc[] add= X[i, p, j, k]
+        Y[i, j, k] = acc[]
+"""
+APART = f"""{HEAD}in X: f32[A, B, A, C]
+out Y: f32[A, A]
+kernel t_0(X, Y):
+{LOOPS.replace("B", "A")}      alloc acc: f32[] register
+      acc[] = 0.0:f32
+      for p in 0 .. B reduce:
+        for q in 0 .. C reduce:
+          acc[] add= X[i, p, j, q]
+      Y[i, j] = acc[]
+"""
+
+ONES = {  # the conditions under which there is another schedule, and those after others that go with them
+    "bias": (BIAS, ["C == 1"]),
+    "turned over": (TURNED, ["B == 1", "C == 1"]),
+    "columns": (COLUMNS, ["C == 1"]),
+    "kept": (KEPT, ["B == 1 & C == 1"]),
+    "one long row": (LONG, []),
+    "padded": (PADDED, []),
+    "rows": (SUMS, ["C == 1"]),
+    "a bias for each image": (IMAGES, ["C == 1 & B == 1"]),
+    "sums of two axes": (APART, ["C == 1 & A == 1", "C == 1"]),
+    "sums of channels": (CHANNELS, ["B == 1 & C == 1"]),
 }
 
 
 @pytest.mark.parametrize("name", ONES)
 def test_axes_of_one_element(name: str) -> None:
-    text, sizes_of_one = ONES[name]
+    text, conditions = ONES[name]
     before = read(text)
     assert isinstance(before, Module)
     after = schedule(before, NARROW, Options())
     script = after.kernels[0].schedule
-    assert [line for line in script if line.endswith("== 1")] == [f"variant {n} == 1" for n in sizes_of_one]
+    assert [line for line in script if line.endswith(("== 1", "== 1)"))] == [f"variant {c}" for c in conditions]
     again = before.with_kernels((replay(before.kernels[0], Facts.of(before), script),))
     assert [k.body for k in again.kernels] == [k.body for k in after.kernels]
     rng = np.random.default_rng(4)
@@ -62,3 +94,14 @@ def test_values_by_a_compiler() -> None:
     for shape in [(70, 1, 33), (70, 33, 1), (1, 1, 1), (5, 1, 0), (3, 5, 7)]:
         x = rng.standard_normal(shape, dtype=np.float32)
         np.testing.assert_array_equal(f(x), x.transpose(0, 2, 1))
+
+
+def test_what_is_summed_up_over_one_element_is_a_value() -> None:
+    """No register is left that would keep vectors from what is around it: all of Y is one long row."""
+    before = read(SUMS)
+    assert isinstance(before, Module)
+    after = schedule(before, NARROW, Options()).kernels[0]
+    script = after.schedule
+    assert "vectorize i_j.1" in script[script.index("variant C == 1") : script.index("variant C <= 6")]
+    (branch,) = after.body
+    assert isinstance(branch, If) and not any(isinstance(s, Alloc) for s in statements(branch.body))

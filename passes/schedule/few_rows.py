@@ -31,6 +31,7 @@ from ...ir.kernel import Alloc, Kernel, Let, Loop, Store, perfect, statements
 from ...ir.simplify import simplify
 from . import cost, roles
 from .columns_inside import strips
+from .ones import of_ones
 from .plan import Plan
 from .rows_together import by_length
 from .several_rows import several_rows, shares
@@ -50,7 +51,7 @@ def few_rows(plan: Plan) -> bool:
     if any(not isinstance(s, Let) for s in plan.kernel.body[:-1]) or any(x.stop.names & set(form.axes) for x in loops):
         return False
     rows = product(tuple(x.stop for x in form.chain))
-    parts: list[tuple[Expr | None, Kernel]] = []
+    parts = of_ones(plan)
     long = both(*(const(2 * cost.LONG).le(_length(x)) for x in loops)) or TRUE
     few = both(*(_length(x).le(const(cost.ROW_OF_LANE)) for x in loops)) or TRUE
     for condition, attempt in (

@@ -6,49 +6,77 @@
                                                else:
                                                  …
 
-What follows from it is known there: what is turned over around such an axis is a copy.
+What follows from it is known there: what is turned over around such an axis is a copy.  Of an axis that is several (height and width) each has one element, and what is left of a reduction may have such an axis again:
+of B × C × 1 × 1 a softmax over channels is one of rows, a sum over the second and fourth axis one of rows too.
 """
 
 from __future__ import annotations
 
-from ...ir.expr import ONE, Expr
+from ...ir.expr import ONE, ZERO, Expr, both
 from ...ir.kernel import Kernel, Let
 from . import roles
-from .longer_rows import lengthened
+from .affine import divides
+from .longer_rows import lengthened, longest
 from .plan import Plan
 from .transpositions import turning
 from .vectors import along_rows, by_columns, vectors
 
 
 def of_ones(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
-    """The kernel scheduled for each such axis, with the condition on the sizes; nothing where vectors do not run along the loops around everything, or rows are read more than once."""
+    """The kernel scheduled for each such axis, with the condition on the sizes; nothing where neither a loop around everything nor the one loop inside is such an axis."""
     parts: list[tuple[Expr | None, Kernel]] = []
-    for size in _sizes(plan):
-        condition = size.eq(ONE)
+    for condition in _conditions(plan):
         part = plan.another(condition)
         with plan.attempt("axes of one element are worked off as longer ones"):
             part.do("decide")
             lengthened(part)
+            if roles.innermost(roles.shape(part.kernel).body):
+                parts += [(both(condition, more), kernel) for more, kernel in of_ones(part)]
             vectors(part)
             parts.append((condition, part.kernel))
     return parts
 
 
-def _sizes(plan: Plan) -> list[Expr]:
-    """The extents of the axes along which memory is consecutive, stored or read, where they are sizes that may be 1."""
+def _conditions(plan: Plan) -> list[Expr]:
+    """Under which an axis along which memory is consecutive, stored or read, has one element: one size that may be 1, or each of those that memory knows as one axis."""
     form = roles.shape(plan.kernel)
     inner = roles.innermost(form.body)
     if not plan.alone or len(form.chain) + bool(inner) < 2 or any(not isinstance(s, Let) for s in plan.kernel.body[:-1]):
         return []
-    if roles.divided(plan.kernel, plan.facts):  # what is cut where positions begin again is cut by the sizes as they are
+    column = by_columns(plan) if inner else None
+    if len(inner) > 1 and column is None:
         return []
-    if inner:
-        column = by_columns(plan) if len(inner) == 1 else None
-        axes = (column,) if column is not None else ()
+    addresses = roles.positions(form, plan.facts)
+    along = {x.axis: roles.along(plan.kernel, x, plan.facts) for x in inner}
+    # what is cut where positions begin again is cut by the sizes as they are
+    if any(divides(a, form.axes) for a in addresses) or any(divides(a, [axis]) for axis, found in along.items() for a in found):
+        return []
+    if column is not None:
+        extents = [_length(plan, column)]
+    elif inner:
+        own = all(any(a in e.names for a in form.axes) for found in along.values() for e in found)  # of what rows share several go together
+        extents = [x.stop for x in inner if own and roles.units(along[x.axis], x.axis)]
     else:
         rows = plan.another()
-        axes = turning(plan, form, roles.positions(form, plan.facts)) or (along_rows(rows),)
+        axes = turning(plan, form, addresses) or (along_rows(rows),)
         if len(roles.shape(rows.kernel).chain) < 2:  # all that is touched is one long row
             return []
-    found = dict.fromkeys(x.stop for x in form.chain if x.axis in axes and x.start.is_const and x.start.attr == 0)
-    return [e for e in found if e.op == "size"]
+        extents = [x.stop for x in form.chain if x.axis in axes and x.start is ZERO]
+    return [c for c in dict.fromkeys(_of_one(e) for e in extents) if c is not None]
+
+
+def _length(plan: Plan, axis: str) -> Expr:
+    """The extent of a kept axis along which memory is consecutive, and of those around it that memory knows as one with it."""
+    part = plan.another()
+    with part.attempt():
+        part.ordered(axis)
+        axis = longest(part, axis)
+    return part.loop(axis).stop
+
+
+def _of_one(extent: Expr) -> Expr | None:
+    """The condition under which a size is 1, or each of several that are multiplied; None for other extents."""
+    if extent.op == "mul":
+        left, right = (_of_one(e) for e in extent.args)
+        return both(left, right) if left is not None and right is not None else None
+    return extent.eq(ONE) if extent.op == "size" else None

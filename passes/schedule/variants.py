@@ -28,6 +28,7 @@ from ...ir.simplify import simplify
 from ...ir.text.expressions import show_expr
 from ...ir.walks import substitute
 from .affine import upper
+from .named_values import named_values
 from .tree import Facts, StepError, copy, fresh
 
 WORD = "variant"
@@ -61,7 +62,7 @@ def decide(kernel: Kernel, facts: Facts) -> Kernel:
                                  else:
                                    T
 
-    Under a condition that gives a size its value, N == 1, the kernel has that, and loops of that one iteration are none.
+    Under a condition that gives a size its value, N == 1, the kernel has that, loops of that one iteration are none, and what was summed up in them is a value.
     """
     fixed = fixed_sizes(facts.assumed)
 
@@ -74,7 +75,8 @@ def decide(kernel: Kernel, facts: Facts) -> Kernel:
         found = simplify(s.condition, facts.known) if isinstance(s, If) and not s.condition.buffers else None
         return (s.body if found.attr else s.orelse) if isinstance(s, If) and found is not None and found.is_const else None
 
-    return kernel.with_body(map_block(substitute_block(kernel.body, fixed), one))
+    decided = kernel.with_body(map_block(substitute_block(kernel.body, fixed), one))
+    return named_values(decided) if fixed else decided
 
 
 def branching(kernel: Kernel, facts: Facts) -> Expr | None:
