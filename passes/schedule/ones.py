@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from ...ir.expr import ONE, ZERO, Expr, both
 from ...ir.kernel import Kernel, Let
+from ...ir.simplify import simplify
 from . import roles
 from .affine import divides
 from .longer_rows import lengthened, longest
@@ -38,7 +39,7 @@ def of_ones(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
 
 
 def _conditions(plan: Plan) -> list[Expr]:
-    """Under which an axis along which memory is consecutive, stored or read, has one element: one size that may be 1, or each of those that memory knows as one axis."""
+    """Under which an axis along which memory is consecutive, stored or read, has one element: one size, or each of those that memory knows as one axis; those that may be 1 and may be more."""
     form = roles.shape(plan.kernel)
     inner = roles.innermost(form.body)
     if not plan.alone or len(form.chain) + bool(inner) < 2 or any(not isinstance(s, Let) for s in plan.kernel.body[:-1]):
@@ -62,7 +63,8 @@ def _conditions(plan: Plan) -> list[Expr]:
         if len(roles.shape(rows.kernel).chain) < 2:  # all that is touched is one long row
             return []
         extents = [x.stop for x in form.chain if x.axis in axes and x.start is ZERO]
-    return [c for c in dict.fromkeys(_of_one(e) for e in extents) if c is not None]
+    found = (simplify(c, plan.facts.known) for c in map(_of_one, extents) if c is not None)
+    return [c for c in dict.fromkeys(found) if not c.is_const]
 
 
 def _length(plan: Plan, axis: str) -> Expr:
