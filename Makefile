@@ -10,7 +10,7 @@ CC_FOUND := $(shell for c in clang gcc $$(ls /usr/bin 2>/dev/null | grep -E '^(c
 CC_EXTRA := $(if $(CC_FOUND),,cc)
 comma := ,
 # The modules in which passes spend their time, compiled ahead of time (once; half a minute): passes take three fifths of the time.  Where that cannot be, and after an edit to one of them, the sources run.
-CORE := $(BIN)/python -m luminal.compile_core || echo "the passes run from their sources"
+CORE := ($(BIN)/python -c 'import mypyc' 2>/dev/null || $(BIN)/python -m pip install -q -e '.[fast]') && $(BIN)/python -m luminal.compile_core || echo "the passes run from their sources"
 
 .PHONY: demo test check fast bench chart sizes bless docs tables reports clean
 
@@ -35,7 +35,6 @@ check: $(VENV)/dev
 	$(BIN)/python -m pytest -q -n 2 -W error
 
 fast: $(VENV)/demo
-	$(BIN)/python -m pip install -q -e '.[fast]'
 	$(CORE)
 
 # Beside NumPy, and PyTorch where that is installed (.venv/bin/pip install torch).  BENCH="--only gemm --blocks 3" for less.
