@@ -13,6 +13,7 @@ from ..evaluate import evaluate
 from ..expr import Expr
 from ..layout import components
 from ..primops import COMBINERS
+from ..walks import postorder
 from .judge import CheckFault
 from .scalars import COMBINE, storage
 from .statements import PARALLEL, Statements
@@ -192,10 +193,11 @@ class KernelTranslator(Statements):
         else:
             self.cells.add(b.name)
         made = f"undefined({dtype}, ({''.join(e + ', ' for e in extents)}), {self.exact})"
-        if not self.check and not b.shape:
-            made = f"[{self.constant(undefined(b.dtype, (), self.exact)[()])}]"
-        elif self.check:
-            shared = any(isinstance(t, k.Region) or (isinstance(t, k.Loop) and t.kind in PARALLEL) for t in k.statements(rest))
+        shared = self.check and any(isinstance(t, k.Region) or (isinstance(t, k.Loop) and t.kind in PARALLEL) for t in k.statements(rest))
+        if not b.shape and not shared and (not self.check or _begins_with_a_store(b.name, rest)):  # nothing to look at
+            self.line(f"{name} = [{self.constant(undefined(b.dtype, (), self.exact)[()])}]")
+            return
+        if self.check:
             made = f"{'Watched' if shared else 'Scratch' if b.shape else 'Cell'}({b.name!r}, {made}, S, False, {not b.shape})"
         self.line(f"{name} = {made}")
         if self.check and b.space == "private":
@@ -207,7 +209,7 @@ class KernelTranslator(Statements):
         value = self.expression(s.value, known)
         place = self.place(s.buffer, index)
         if s.stream is not None and s.buffer in self.shared and self.in_team:
-            self.line(f"S.later({self.buffers[s.buffer]}, ({', '.join(index)},), {value})")
+            self.line(f"S.later({self.buffers[s.buffer]}, ({', '.join(index)}), {value})")
             return
         if not s.combiner:
             self.line(f"{place} = {value}")
@@ -257,6 +259,18 @@ class KernelTranslator(Statements):
             self.names[s.axis] = outer[0]
         if outer[1] is not None:
             self.loops[s.axis] = outer[1]
+
+
+def _begins_with_a_store(name: str, rest: k.Block) -> bool:
+    """Whether the buffer is written before anything may read it: seen where only simple statements come first."""
+    for s in rest:
+        if any(n.op == "load" and n.attr == name for e in s.expressions() for n in postorder(e)):
+            return False
+        if isinstance(s, k.Store) and s.buffer == name:
+            return not s.combiner
+        if not isinstance(s, (k.Alloc, k.Let, k.Store)):
+            return False
+    return False
 
 
 _STATEMENTS: dict[type, Any] = {

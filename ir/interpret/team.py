@@ -97,75 +97,74 @@ class Support:
 
 
 class Watched:
-    """An array (or a rank-0 local) that checks every access.  `defined`: whether it may be read before it is written.  `rank`: the axes that are indexed, where elements are vectors."""
+    """An array (or a rank-0 local) that checks every access.  `defined`: whether it may be read before it is written.  `rank`: the axes that are indexed, where elements are vectors.
+
+    What is known of an element stands under the index as it is given: who wrote it last (None: nobody), then who has read it since.  An index that is known is inside.
+    """
 
     reused = False  # scratch of one thread: an iteration may overwrite what an earlier one left, but not read it
 
     def __init__(self, name: str, array: Any, support: Support, defined: bool, local_scalar: bool = False, rank: int | None = None) -> None:
-        self.name, self.array, self.support = name, array, support
-        self.local_scalar, self.defined = local_scalar, defined
-        self.shape = array.shape[:rank]
-        self.writer: dict[Any, Context] = {}
-        self.readers: dict[Any, list[Context]] = {}
+        self.name, self.support, self.defined = name, support, defined
+        self.array = array.reshape(1) if local_scalar else array  # it has one place, 0
+        self.local_scalar = local_scalar
+        self.shape = self.array.shape[:rank]
+        self.known: dict[Any, list[Context | None]] = {}
 
-    def _place(self, index: Any) -> tuple[int, ...]:
-        place = () if self.local_scalar else index if isinstance(index, tuple) else (index,)
-        shape = self.shape
+    def _new(self, index: Any) -> list[Context | None]:
+        """What is known of an element that nobody has touched.  MeaningFault for one that is not there."""
+        place, shape = index if isinstance(index, tuple) else (index,), self.shape
         if len(place) != len(shape):
             raise MeaningFault(f"{self.name} has {len(shape)} axes, {len(place)} positions are given")
-        for i, n in zip(place, shape):  # noqa: B905 - as many, and this is most of what a checked run does
+        for k, (i, n) in enumerate(zip(place, shape, strict=True)):
             if not 0 <= i < n:
-                k = next(k for k, (i, n) in enumerate(zip(place, shape, strict=True)) if not 0 <= i < n)
-                raise MeaningFault(f"{self.name}{list(map(int, place))}: position {int(place[k])} along axis {k} of extent {shape[k]}")
-        return place
+                raise MeaningFault(f"{self.name}{list(map(int, place))}: position {int(place[k])} along axis {k} of extent {n}")
+        return self.known.setdefault(index, [None])
 
-    def _undefined(self, place: tuple[int, ...]) -> MeaningFault:
-        return MeaningFault(f"{self.name}{list(place)} is read before it is written")
+    def _place(self, index: Any) -> list[Any]:
+        return [] if self.local_scalar else list(index) if isinstance(index, tuple) else [index]
 
-    def _conflict(self, place: tuple[int, ...], other: Context, what: str) -> None:
+    def _undefined(self, index: Any) -> MeaningFault:
+        return MeaningFault(f"{self.name}{self._place(index)} is read before it is written")
+
+    def _conflict(self, index: Any, other: Context, what: str) -> None:
         for a, b in zip(other, self.support.context, strict=False):
             if a != b:
                 if a[0] == b[0]:
-                    raise MeaningFault(f"race: {self.name}{list(place)} is {what} by two iterations or threads ({a[1]} and {b[1]})")
+                    raise MeaningFault(f"race: {self.name}{self._place(index)} is {what} by two iterations or threads ({a[1]} and {b[1]})")
                 return
 
     def __getitem__(self, index: Any) -> Any:
-        place, context = self._place(index), self.support.context
-        writer = self.writer.get(place)
-        if writer is None:
-            if not self.defined:
-                raise self._undefined(place)
-        elif writer is not context:
-            self._conflict(place, writer, "written and read")
-        readers = self.readers.get(place)
-        if readers is None:
-            self.readers[place] = [context]
-        # two contexts decide almost every race; more would only cost memory
-        elif context not in readers and len(readers) < 4:
-            readers.append(context)
-        return self.array[place]
+        known = self.known.get(index) or self._new(index)
+        context = self.support.context
+        if known[-1] is not context:  # else the last who touched it was this one
+            writer = known[0]
+            if writer is not None:
+                self._conflict(index, writer, "written and read")
+            elif not self.defined:
+                raise self._undefined(index)
+            # two contexts decide almost every race; more would only cost memory
+            if len(known) < 5 and context not in known:
+                known.append(context)
+        return self.array[index]
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        place, context = self._place(index), self.support.context
-        readers = self.readers.pop(place, ())
+        known = self.known.get(index) or self._new(index)
+        context = self.support.context
         if not self.reused:
-            writer = self.writer.get(place, context)
-            if writer is not context:
-                self._conflict(place, writer, "written")
-            for other in readers:
-                if other is not context:
-                    self._conflict(place, other, "read and written")
-        self.writer[place] = context
-        self.array[place] = value
+            for k, other in enumerate(known):
+                if other is not None and other is not context:
+                    self._conflict(index, other, "read and written" if k else "written")
+        known[:] = (context,)
+        self.array[index] = value
 
     def on_its_way(self, index: Any, value: Any) -> Callable[[], None]:
         """What was just stored is not there before the function is called."""
-        place = self._place(index)
-        writer = self.writer.pop(place)
+        writer = self.known.pop(index)[0]
 
         def arrive() -> None:
-            self.writer[place] = writer
-            self.array[place] = value
+            self.known[index] = [writer, *self.known.get(index, ())[1:]]
+            self.array[index] = value
 
         return arrive
 
@@ -174,15 +173,15 @@ class Scratch(Watched):
     """Memory that only one iteration or thread ever sees, since nothing parallel stands where it is visible: it cannot race."""
 
     def __getitem__(self, index: Any) -> Any:
-        place = self._place(index)
-        if place not in self.writer and not self.defined:
-            raise self._undefined(place)
-        return self.array[place]
+        if index not in self.known and not self.defined:
+            self._new(index)
+            raise self._undefined(index)
+        return self.array[index]
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        place = self._place(index)
-        self.writer[place] = ()
-        self.array[place] = value
+        if index not in self.known:
+            self._new(index)
+        self.array[index] = value
 
 
 class Cell(Scratch):
@@ -190,9 +189,9 @@ class Cell(Scratch):
 
     def __getitem__(self, index: Any) -> Any:
         if not self.defined:
-            raise self._undefined(())
-        return self.array[()]
+            raise self._undefined(index)
+        return self.array[0]
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.defined = True
-        self.array[()] = value
+        self.array[0] = value
