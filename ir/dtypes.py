@@ -117,6 +117,7 @@ def dtype(name: str) -> DType | None:
     return None
 
 
+@cache
 def numpy_dtype(d: DType) -> numpy.dtype:
     """The NumPy dtype with the same memory layout (ml_dtypes for bf16 and the 8-bit floats).  Imports numpy late."""
     import numpy

@@ -73,17 +73,18 @@ class Dot(NamedTuple):
             x = np.asarray(x).astype(wide)
             return np.where(np.abs(x) < TINY, 0.0, x) if self.least else x
 
+        products = kept(_elements(a, self.left)) * kept(_elements(b, self.right))
         total = kept(c)
-        for x, y in zip(self._elements(a, self.left), self._elements(b, self.right), strict=True):
-            total = kept(total + kept(x) * kept(y))
+        for k in range(self.neighbours):
+            total = kept(total + products[..., k])
         return total.astype(np.asarray(c).dtype)[()]
 
-    def _elements(self, words: Any, d: DType) -> list[Any]:
-        import numpy as np
 
-        bits = np.asarray(words, np.uint32)
-        unsigned = np.dtype(f"u{d.bytes}")
-        return [(bits >> np.uint32(k * d.bits)).astype(unsigned).view(numpy_dtype(d)) for k in range(self.neighbours)]
+def _elements(words: Any, d: DType) -> Any:
+    """What lies in words, the first in the lowest bits, along a last axis."""
+    import numpy as np
+
+    return np.asarray(words, "<u4")[..., None].view(numpy_dtype(d))
 
 
 class Tile(NamedTuple):

@@ -25,6 +25,7 @@ _INTEGERS = {
     "floordiv": "floordiv({0}, {1})", "mod": "mod({0}, {1})", "max": "max({0}, {1})", "min": "min({0}, {1})", "neg": "(-{0})", "abs": "abs({0})",
 }  # fmt: skip
 _BITS = {"bit_and": "&", "bit_or": "|", "bit_xor": "^"}
+_SHIFTS = {"shift_left": "<<", "shift_right": ">>"}
 
 _ARITHMETIC: dict[str, Callable[..., Any]] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 
@@ -80,6 +81,8 @@ def spelling(node: Expr, wraps: bool) -> str | Callable[[bool], Callable[..., An
         return f"({{0}} {COMPARISONS[op]} {{1}})"
     if op in _BITS and (d.kind == "bool" or d.is_integer):
         return f"({{0}} {_BITS[op]} {{1}})"
+    if op in _SHIFTS and d.lanes == 1 and d is not i64 and node.args[1].is_const and 0 <= node.args[1].attr < d.bits:
+        return f"({{0}} {_SHIFTS[op]} {{1}})"
     if d.kind == "bool" and op == "bit_not":
         return "(~{0})" if vector else "(not {0})"
     if d.is_float and op in ("max", "min"):
@@ -116,6 +119,8 @@ def function(op: str, source: DType, to: DType, exact: bool) -> Callable[..., An
             return np.ascontiguousarray(x, storage(source, False)).view(storage(to, False))
 
         return words if to.lanes > 1 else lambda x: words(x)[0]
+    if op == "bitcast" and lanes == 1 and not exact and i64 not in (source, to):
+        return lambda x: x.view(result)
     if op == "cast" and from_element.is_float and to_element.is_float:
         return (lambda x: x.astype(result)) if lanes > 1 else result.type
 
