@@ -128,8 +128,8 @@ class Watched:
         return MeaningFault(f"{self.name}{self._place(index)} is read before it is written")
 
     def _conflict(self, index: Any, other: Context, what: str) -> None:
-        for a, b in zip(other, self.support.context, strict=False):
-            if a != b:
+        for a, b in zip(other, self.support.context):  # noqa: B905 - as far as both go; this is much of what a checked run does
+            if a is not b and a != b:
                 if a[0] == b[0]:
                     raise MeaningFault(f"race: {self.name}{self._place(index)} is {what} by two iterations or threads ({a[1]} and {b[1]})")
                 return
@@ -137,15 +137,17 @@ class Watched:
     def __getitem__(self, index: Any) -> Any:
         known = self.known.get(index) or self._new(index)
         context = self.support.context
-        if known[-1] is not context:  # else the last who touched it was this one
+        if known[-1] is not context and context not in known:
             writer = known[0]
             if writer is not None:
                 self._conflict(index, writer, "written and read")
             elif not self.defined:
                 raise self._undefined(index)
-            # two contexts decide almost every race; more would only cost memory
-            if len(known) < 5 and context not in known:
+            # two contexts decide almost every race: the first ones, and the last
+            if len(known) < 5:
                 known.append(context)
+            else:
+                known[-1] = context
         return self.array[index]
 
     def __setitem__(self, index: Any, value: Any) -> None:
