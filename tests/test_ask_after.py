@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import luminal
 import numpy as np
@@ -89,6 +90,12 @@ def reference(name: str, arrays: list[Array]) -> Array:
         return np.where(np.broadcast_to(form.holds(*wide), product.shape), product, 0).sum(2)
 
 
+@cache
+def kernel(name: str) -> Callable[..., Any]:
+    return luminal.compile(text_of(name), runtime="clang")
+
+
+@cache
 def graph_of(text: str) -> Graph:
     seen: list[Graph] = []
     (found,) = compilations(
@@ -108,7 +115,7 @@ def test_what_is_multiplied(name: str) -> None:
 @needs_cc
 @pytest.mark.parametrize("name", FORMS)
 def test_values(name: str) -> None:
-    f, rng = luminal.compile(text_of(name), runtime="clang"), np.random.default_rng(SEED)
+    f, rng = kernel(name), np.random.default_rng(SEED)
     for sizes in SIZES:
         arrays = arrays_of(name, sizes, rng)
         np.testing.assert_allclose(f(*arrays), reference(name, arrays), rtol=2e-5, atol=2e-4, err_msg=f"{name} at {sizes}")
@@ -118,7 +125,7 @@ def test_values(name: str) -> None:
 @pytest.mark.parametrize("name", FORMS)
 def test_nothing_leaks(name: str) -> None:
     """What the choice leaves out may be anything; what it does not shows."""
-    f, rng = luminal.compile(text_of(name), runtime="clang"), np.random.default_rng(SEED)
+    f, rng = kernel(name), np.random.default_rng(SEED)
     for bad in (np.inf, -np.inf, np.nan):
         a, b, *others = arrays_of(name, (37, 53, 41), rng)
         b[29], b[5, ::7], b[3, 50], a[8, 30], a[30, 2:4] = bad, bad, 0.0, bad, bad

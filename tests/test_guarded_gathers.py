@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
 
 import luminal
 import numpy as np
@@ -86,6 +88,12 @@ def arrays(name: str, sizes: tuple[int, int, int, int], rng: np.random.Generator
     return a, i, b
 
 
+@cache
+def kernel(name: str) -> Callable[..., Any]:
+    return luminal.compile(text_of(name), runtime="clang")
+
+
+@cache
 def graph_of(text: str) -> Graph:
     seen: list[Graph] = []
     (found,) = compilations(
@@ -104,7 +112,7 @@ def test_loops_are_tensors(name: str) -> None:
 @needs_cc
 @pytest.mark.parametrize("name", FORMS)
 def test_values(name: str) -> None:
-    f, rng = luminal.compile(text_of(name), runtime="clang"), np.random.default_rng(SEED)
+    f, rng = kernel(name), np.random.default_rng(SEED)
     for sizes in SIZES:
         found = arrays(name, sizes, rng)
         np.testing.assert_allclose(f(*found), reference(name, *found), rtol=2e-5, atol=2e-4, err_msg=f"{name} at {sizes}")
@@ -114,7 +122,7 @@ def test_values(name: str) -> None:
 @pytest.mark.parametrize("name", FORMS)
 def test_nothing_leaks(name: str) -> None:
     """What the condition leaves out may be anything; what it does not shows."""
-    f, rng = luminal.compile(text_of(name), runtime="clang"), np.random.default_rng(SEED)
+    f, rng = kernel(name), np.random.default_rng(SEED)
     for bad in (np.inf, -np.inf, np.nan):
         a, i, b = arrays(name, (37, 53, 41, 30), rng)
         b[29], b[5, ::7], b[0, 50], a[8, 30], a[30, 2:7] = bad, bad, 0.0, bad, bad
@@ -127,7 +135,7 @@ def test_nothing_leaks(name: str) -> None:
 @pytest.mark.parametrize("rows", [0, 7])
 def test_positions_that_are_wanted_are_asked_about(name: str, rows: int) -> None:
     """Outside of the table, be it right behind its end or before it, is an error wherever somebody wants it, and nowhere else."""
-    f, rng = luminal.compile(text_of(name), runtime="clang"), np.random.default_rng(SEED)
+    f, rng = kernel(name), np.random.default_rng(SEED)
     a, b = rng.standard_normal((9, 6)).astype(np.float32), rng.standard_normal((rows, 20)).astype(np.float32)
     for place in range(6):
         for far in (-1, rows, rows + 1, (1 << 63) - 1, -(1 << 63)):

@@ -62,7 +62,7 @@ def test_in_chunks(name: str) -> None:
     assert 2 * some[1000] < products(graph, {**named, "N": 1000})
     assert some[2000] < 2.2 * some[1000]
     legal = legalize(make_nests(fuse(found, TARGET, OPTIONS), TARGET, OPTIONS), TARGET, OPTIONS)
-    for seed, n in enumerate((0, 1, 10, 192, 201)):
+    for seed, n in enumerate((0, 1, 10, 137, 192)):
         sizes = {**named, "N": n}
         print(f"seed {seed}, sizes {sizes}")
         inputs = draw(graph, sizes, seed)
