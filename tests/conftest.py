@@ -24,8 +24,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Files whose tests share something that takes long to make: one process runs them all, where several share the tests.
 TOGETHER = {
     f"tests/test_{name}.py"
-    for name in ("cuda_composites", "cuda_operators", "cuda_shim", "dtype_table", "language_forms", "loops_forms", "packaging")
-}
+    for name in (
+        "ask_after", "cuda_composites", "cuda_operators", "cuda_shim", "dtype_table", "gpu_cascade", "gpu_matrix", "guarded_gathers", "language_forms", "levels",
+        "loops_forms", "packaging",
+    )
+}  # fmt: skip
 
 
 class Together(LoadScopeScheduling):
