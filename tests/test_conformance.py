@@ -246,13 +246,13 @@ def test_a_composite_that_is_defined_on_no_dtype_is_a_mistake() -> None:
     assert isinstance(found, Refused) and found.status == "compiler error" and "nothing" in found.detail
 
 
-BAD = {"crash": "abort();", "time limit": "for (volatile int n = 0;; n++) { }"}
+BAD = {"crash": "abort();", "time limit": "for (;;) sleep(1);"}
 
 
 @needs_cc
 @pytest.mark.parametrize("status", BAD)
 def test_a_kernel_that_dies_or_hangs_is_its_own_row(status: str, tmp_path: Path) -> None:
-    source = f'#include <stdlib.h>\nstatic float bad(float x) {{ {BAD[status]} return x; }}\n{{% include "clang/source.c.j2" %}}'
+    source = f'#include <stdlib.h>\n#include <unistd.h>\nstatic float bad(float x) {{ {BAD[status]} return x; }}\n{{% include "clang/source.c.j2" %}}'
     folder = runtime(tmp_path / "bad", '[spell]\nsqrt = "bad({0})"\n[target]\nvectors = false\n', source=source)
     asked = ("--runtime", str(folder), "--dtype", "f32", "--timeout", "5", "--case", "row N=13")
     code, (found,) = rows(*asked, "--ops", "sqrt")
@@ -366,7 +366,7 @@ def test_an_interrupted_run_leaves_no_process_behind() -> None:
 
 
 def test_processes_do_not_change_the_result() -> None:
-    work = [[s] for s in specs(chosen(["add", "exp"]), ["f32"], True)]
+    work = [[s] for s in specs(chosen(["add", "recip"]), ["f32"], True)]
     settings = Settings("reference", quick=True)
     one, two = (surveys.survey(work, settings, n, None, False, lambda p: None) for n in (1, 2))
     assert one == two
