@@ -47,7 +47,10 @@ def pointwise(name, ports, out, expression, width=WIDTH):
     return Function(name, (*params, Param(out[0], out[1], True), Param("N", i64)), loops)
 
 
-OPTIMISED = ("f32", "i32")  # whose casts and integer operators are compiled as ever; -O3 takes gcc four times as long as -O1 for those of the others, and that no C is undefined is asked below
+OPTIMISED = (
+    "f32",
+    "i32",
+)  # whose casts and integer operators are compiled as ever; -O3 takes gcc four times as long as -O1 for those of the others, and that no C is undefined is asked below
 
 
 @contextmanager

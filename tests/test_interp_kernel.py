@@ -79,6 +79,31 @@ def test_a_local_that_is_read_before_it_is_written_is_found_each_time():
             run(m, {"Y": np.zeros((), np.float32)}, {"N": n}, check=True)
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        [k.Store("acc", (), ex.const(1, f32), "add")],
+        [k.Store("acc", (), ex.call("add", ex.load("acc", f32), ex.const(1, f32)))],
+        [k.Let("x", ex.load("acc", f32)), k.Store("acc", (), ex.const(1, f32))],
+        [k.If(N.lt(0), (k.Store("acc", (), ex.const(1, f32)),))],
+    ],
+)
+def test_a_local_is_looked_at_unless_a_store_comes_first(first):
+    acc = k.Buffer("acc", f32, (), "register")
+    m = module([k.Alloc(acc), *first, k.Store("Y", (), ex.load("acc", f32))], [port("Y", f32, role="out")])
+    with pytest.raises(MeaningFault, match=r"acc\[\] is read before it is written"):
+        run(m, {"Y": np.zeros((), np.float32)}, {"N": 2}, check=True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_who_writes_what_many_have_read_is_found(seed):
+    """Of readers the first ones are remembered, and the last."""
+    body = [k.Store("y", (i,), ex.load("x", f32, ex.const(0))), k.If(i.eq(3), (k.Store("x", (ex.const(0),), ex.const(1, f32)),))]
+    m = module([loop("i", N, *body, kind="parallel")], [port("x", f32, N, role="inout"), port("y", f32, N, role="out")])
+    with pytest.raises(MeaningFault, match=r"race: x\[0\]"):
+        run(m, {"x": np.zeros(9, np.float32), "y": np.zeros(9, np.float32)}, {"N": 9}, check=True, seed=seed)
+
+
 def test_gemm_is_fast_enough():
     n = 30
     a, b, c = (np.ones((n, n), np.float32) for _ in range(3))
