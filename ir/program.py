@@ -63,17 +63,13 @@ from .program_body import (
     StoreTo as StoreTo,
     Tiles as Tiles,
     While as While,
-    kinds_in as kinds_in,
-    map_block as map_block,
     map_expressions as map_expressions,
     named as named,
-    statements as statements,
     stored as stored,
-    with_blocks as with_blocks,
-    with_body as with_body,
     with_expressions as with_expressions,
 )
 from .record import record
+from .statement import kinds_in as kinds_in, map_block as map_block, statements as statements, with_blocks as with_blocks, with_body as with_body
 
 
 @record
