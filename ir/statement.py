@@ -41,6 +41,10 @@ class Statement(Structure):
         """Those that it holds itself (not those of its body): a method, as no other question is asked of so many statements."""
         return ()
 
+    def blocks(self) -> tuple[tuple[Any, ...], ...]:
+        """Those that it holds."""
+        return ()
+
 
 class Around(Statement):
     """One that holds others, in a body; an `if` in two."""
@@ -108,9 +112,9 @@ def kinds_in(block: tuple[Statement, ...]) -> int:
             kinds = 0
             for e in s.expressions():
                 kinds |= e.kinds
+            for inside in s.blocks():
+                kinds |= kinds_in(inside)
             if isinstance(s, Around):
-                for inside in s.blocks():
-                    kinds |= kinds_in(inside)
                 s.kinds = kinds
         found |= kinds
     return found

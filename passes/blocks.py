@@ -65,17 +65,10 @@ def _touched(block: Block, loops: tuple[Loop, ...] = ()) -> Iterator[tuple[str, 
         for n in postorder(*s.expressions()):
             if n.op == "load":
                 yield n.attr, n.args, loops, False
-        match s:
-            case Store():
-                yield s.buffer, s.index, loops, True
-            case Loop():
-                yield from _touched(s.body, (*loops, s))
-            case While():
-                yield from _touched(s.body, loops)
-            case If():
-                yield from _touched((*s.body, *s.orelse), loops)
-            case _:
-                pass
+        if isinstance(s, Store):
+            yield s.buffer, s.index, loops, True
+        for inside in s.blocks():
+            yield from _touched(inside, (*loops, s) if isinstance(s, Loop) else loops)
 
 
 def _carriers(kernel: Rows, axes: Axes, length: Expr) -> frozenset[str]:
@@ -109,9 +102,7 @@ def _inside(block: Block, name: str, carriers: set[str], within: bool = False) -
     for s in block:
         if isinstance(s, Alloc) and s.buffer.name == name:
             return within
-        if isinstance(s, Loop) and _inside(s.body, name, carriers, within or s.axis in carriers):
-            return True
-        if isinstance(s, (If, While)) and any(_inside(b, name, carriers, within) for b in ((s.body, s.orelse) if isinstance(s, If) else (s.body,))):
+        if any(_inside(b, name, carriers, within or (isinstance(s, Loop) and s.axis in carriers)) for b in s.blocks()):
             return True
     return False
 

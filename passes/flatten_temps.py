@@ -77,15 +77,8 @@ class _Axes:
                     loops = ()
                     if not self.divides(simplify(self.flat(n.attr, n.args, run), known)):
                         self.runs[n.attr] = run
-            match s:
-                case Loop():
-                    self.look(s.body, known, (*loops, s))
-                case If():
-                    self.look((*s.body, *s.orelse), known, loops)
-                case While() | Region():
-                    self.look(s.body, known, loops)
-                case _:
-                    pass
+            for inside in s.blocks():
+                self.look(inside, known, (*loops, s) if isinstance(s, Loop) else loops)
 
     def flat(self, name: str, index: tuple[Expr, ...], run: tuple[int, int]) -> Expr:
         position = ZERO
