@@ -28,8 +28,8 @@ from ..ir.walks import substitute
 from .schedule.cost import LOADED
 
 
-class Sum(NamedTuple):
-    """A perfect nest of reduction loops around accumulations into scalars."""
+class PerfectNest(NamedTuple):
+    """Loops of which each holds the next and nothing else, and what the last of them holds."""
 
     loops: tuple[Loop, ...]
     body: Block
@@ -37,6 +37,10 @@ class Sum(NamedTuple):
     @property
     def extents(self) -> list[tuple[Expr, Expr]]:
         return [(x.start, x.stop) for x in self.loops]
+
+
+class Sum(PerfectNest):
+    """One of reduction loops around accumulations into scalars."""
 
     def loads(self) -> dict[Expr, None]:
         """What is read at positions that move with the loops."""
