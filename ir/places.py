@@ -7,7 +7,8 @@ are the places of the statements that introduce an axis, a let or a local buffer
 
 from __future__ import annotations
 
-from .kernel import Alloc, Block, Homes, If, Kernel, Let, Loop, Place, Region, Stmt, Store, While
+from .kernel import Alloc, Block, Homes, If, Kernel, Let, Loop, Place, Stmt, Store
+from .statement import Around
 
 
 def homes_in(kernel: Kernel) -> Homes:
@@ -34,7 +35,7 @@ def settle(block: Block, outer: Place | None, homes: dict[str, Place], first: in
             homes.setdefault(s.buffer.name, (outer, k))
         elif isinstance(s, Let):
             homes.setdefault(s.name, (outer, k))
-        elif isinstance(s, (If, While, Region)):
+        elif isinstance(s, Around):
             settle(inner(s), (outer, k), homes)
 
 
@@ -50,7 +51,7 @@ def unsettle(block: Block, homes: dict[str, Place]) -> None:
             homes.pop(s.buffer.name, None)
         elif isinstance(s, Let):
             homes.pop(s.name, None)
-        elif isinstance(s, (If, While, Region)):
+        elif isinstance(s, Around):
             unsettle(inner(s), homes)
 
 
@@ -58,7 +59,7 @@ def inner(s: Stmt) -> Block:
     """The statements that a statement holds; of an `if`, those of its `else` behind the others."""
     if isinstance(s, If):
         return (*s.body, *s.orelse) if s.orelse else s.body
-    return s.body if isinstance(s, (Loop, While, Region)) else ()
+    return s.body if isinstance(s, Around) else ()
 
 
 def path_of(kernel: Kernel, name: str) -> tuple[Stmt, ...]:

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from ..ir.bounds import Known
 from ..ir.expr import ONE, ZERO, Expr, both, load, product
-from ..ir.kernel import Block, Buffer, If, Loop, Module, Region, Stmt, Store, While, map_expressions, with_body
+from ..ir.kernel import Block, Buffer, Loop, Module, Stmt, Store, map_expressions
 from ..ir.record import replace
 from ..ir.renaming import at_places
 from ..ir.simplify import assuming, simplify
+from ..ir.statement import Around
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, rewrite
 from .schedule import is_scheduled
@@ -102,17 +103,13 @@ class _Axes:
 
         done: list[Stmt] = []
         for s in block:
-            match s:
-                case Loop() | While() | Region():
-                    known_inside = _inside(s, known) if isinstance(s, Loop) else known
-                    (head,) = map_expressions((with_body(s, ()),), lambda e: rewrite(e, read))
-                    assert isinstance(head, (Loop, While, Region))
-                    done.append(with_body(head, self.changed(s.body, known_inside)))
-                case If():
-                    done.append(If(rewrite(s.condition, read), self.changed(s.body, known), self.changed(s.orelse, known)))
-                case _:
-                    (same,) = map_expressions((s,), lambda e: rewrite(e, read))
-                    done.append(replace(same, index=at(same.buffer, same.index)) if isinstance(same, Store) and same.buffer in self.runs else same)
+            (new,) = map_expressions((s.around(()) if isinstance(s, Around) else s,), lambda e: rewrite(e, read))
+            if isinstance(new, Around):
+                inside = _inside(s, known) if isinstance(s, Loop) else known
+                new = new.around(*[self.changed(b, inside) for b in s.blocks()])
+            elif isinstance(new, Store) and new.buffer in self.runs:
+                new = replace(new, index=at(new.buffer, new.index))
+            done.append(new)
         return tuple(done)
 
 

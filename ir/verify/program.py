@@ -297,7 +297,7 @@ def _tiles(subject: Subject) -> Iterator[str]:
 
 def _begun(p: Place) -> bool:
     """Whether a block around the statement has begun with tiles before it, and not ended."""
-    bodies = [a.body + a.orelse if isinstance(a, If) else a.body for a in p.around if isinstance(a, (For, While, Region, If))]
+    bodies = [sum(a.blocks(), ()) for a in p.around]
     outermost = p.function.body if p.function is not None else ()
     for block, inner in zip((outermost, *bodies), (*p.around, p.stmt), strict=True):
         before = [s for s in block[: next((k for k, s in enumerate(block) if s is inner), 0)] if isinstance(s, Tiles)]
