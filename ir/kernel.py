@@ -65,6 +65,7 @@ from .kernel_body import (
     reads as reads,
     sized as sized,
     substitute_block as substitute_block,
+    with_parts as with_parts,
     written as written,
 )
 from .primops import COMBINERS

@@ -290,6 +290,12 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr], names: dict[st
     return walk(block)
 
 
+def with_parts(s: Stmt, change: Callable[[Expr], Expr], walk: Callable[[Block], Block]) -> Stmt:
+    """The statement with every expression of its own replaced, around what becomes of each block that it holds."""
+    (head,) = map_expressions((s.around(()) if isinstance(s, Around) else s,), change)
+    return head.around(*[walk(b) for b in s.blocks()]) if isinstance(head, Around) else head
+
+
 def nested(loops: Sequence[Loop], body: Block) -> Block:
     """The loops, outermost first, one inside the other, around a block."""
     for x in reversed(loops):

@@ -7,6 +7,8 @@ are the places of the statements that introduce an axis, a let or a local buffer
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .kernel import Alloc, Block, Homes, If, Kernel, Let, Loop, Place, Stmt, Store
 from .statement import Around
 
@@ -62,6 +64,11 @@ def inner(s: Stmt) -> Block:
     return s.body if isinstance(s, Around) else ()
 
 
+def block_of(kernel: Kernel, path: Sequence[Stmt]) -> Block:
+    """The block in which the last statement of a path stands."""
+    return kernel.body if len(path) == 1 else next(b for b in path[-2].blocks() if any(s is path[-1] for s in b))
+
+
 def path_of(kernel: Kernel, name: str) -> tuple[Stmt, ...]:
     """What encloses the statement that introduces a name, outermost first, that statement last; empty where there is none."""
     found = kernel.paths.get(name)
@@ -91,4 +98,4 @@ def path_at(block: Block, at: list[int]) -> tuple[Stmt, ...]:
     return tuple(path)
 
 
-__all__ = ["Homes", "Place", "homes_in", "inner", "numbers", "path_at", "path_of", "settle", "unsettle"]
+__all__ = ["Homes", "Place", "block_of", "homes_in", "inner", "numbers", "path_at", "path_of", "settle", "unsettle"]

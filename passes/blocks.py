@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from ..ir import polynomial as pl
 from ..ir.expr import ONE, ZERO, Expr, floordiv, load, mod, product, var
-from ..ir.kernel import Alloc, Block, Buffer, If, Let, Loop, Stmt, Store, While, map_expressions, with_body
+from ..ir.kernel import Alloc, Block, Buffer, Let, Loop, Stmt, Store, with_parts
 from ..ir.record import record
 from ..ir.simplify import prove_equal
 from ..ir.walks import postorder, rewrite, substitute
@@ -168,29 +168,16 @@ def blocked(form: Form, cut: Cut, axes: Axes, own: Mapping[str, Buffer], row: st
 
         return substitute(substitute(rewrite(e, rule), shift), here)
 
-    def stmt(s: Stmt) -> Block | None:
+    def stmt(s: Stmt) -> Stmt | None:
         if isinstance(s, Store) and s.buffer in own:
-            return (Store(own[s.buffer].name, moved(s.buffer, s.index), expr(s.value), s.combiner, s.span, s.stream),)
+            return Store(own[s.buffer].name, moved(s.buffer, s.index), expr(s.value), s.combiner, s.span, s.stream)
         if isinstance(s, Loop):
             carried = s.axis in form.carriers
-            return (Loop(s.axis, expr(s.start), cut.unit * cut.count if carried else expr(s.stop), walk(s.body), s.kind, s.step, s.span),)
+            return Loop(s.axis, expr(s.start), cut.unit * cut.count if carried else expr(s.stop), walk(s.body), s.kind, s.step, s.span)
         return None
 
     def walk(block: Block) -> Block:
-        done: list[Stmt] = []
-        for s in block:
-            changed = stmt(s)
-            if changed is not None:
-                done += changed
-            elif isinstance(s, If):
-                done.append(If(expr(s.condition), walk(s.body), walk(s.orelse)))
-            elif isinstance(s, While):
-                (head,) = map_expressions((with_body(s, ()),), expr)
-                assert isinstance(head, While)
-                done.append(with_body(head, walk(s.body)))
-            else:
-                done += map_expressions((s,), expr)
-        return tuple(done)
+        return tuple(stmt(s) or with_parts(s, expr, walk) for s in block)
 
     if not at_rows:
         return walk(form.kernel.body)

@@ -18,11 +18,10 @@ from __future__ import annotations
 
 from ..ir.bounds import Known
 from ..ir.expr import ONE, ZERO, Expr, both, load, product
-from ..ir.kernel import Block, Buffer, Loop, Module, Stmt, Store, map_expressions
+from ..ir.kernel import Block, Buffer, Loop, Module, Stmt, Store, with_parts
 from ..ir.record import replace
 from ..ir.renaming import at_places
 from ..ir.simplify import assuming, simplify
-from ..ir.statement import Around
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, rewrite
 from .schedule import is_scheduled
@@ -103,13 +102,9 @@ class _Axes:
 
         done: list[Stmt] = []
         for s in block:
-            (new,) = map_expressions((s.around(()) if isinstance(s, Around) else s,), lambda e: rewrite(e, read))
-            if isinstance(new, Around):
-                inside = _inside(s, known) if isinstance(s, Loop) else known
-                new = new.around(*[self.changed(b, inside) for b in s.blocks()])
-            elif isinstance(new, Store) and new.buffer in self.runs:
-                new = replace(new, index=at(new.buffer, new.index))
-            done.append(new)
+            inside = _inside(s, known) if isinstance(s, Loop) else known
+            new = with_parts(s, lambda e: rewrite(e, read), lambda b, inside=inside: self.changed(b, inside))
+            done.append(replace(new, index=at(new.buffer, new.index)) if isinstance(new, Store) and new.buffer in self.runs else new)
         return tuple(done)
 
 

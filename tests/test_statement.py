@@ -12,7 +12,7 @@ from luminal.ir.dtypes import f32
 from luminal.ir.errors import Span
 from luminal.ir.expr import DIVIDES, ONE, ZERO, Expr, floordiv, var
 from luminal.ir.kernel import Buffer, If, Kernel, Loop, Region, Store
-from luminal.ir.places import homes_in
+from luminal.ir.places import block_of, homes_in, path_of
 from luminal.ir.program import For
 from luminal.ir.record import replace
 from luminal.ir.statement import Around, Statement, Structure, kinds_in, map_block, same, statements, with_blocks, with_body
@@ -138,6 +138,21 @@ def test_a_statement_stands_around_other_blocks(s: Around, blocks: int) -> None:
     emptied = with_blocks(s, lambda b: ())
     assert emptied.blocks() == ((),) * blocks and emptied == s.around(()) == map_block((s,), lambda t: None if t is not s.body[0] else ())[0]
     assert replace(emptied, **{name: getattr(s, name) for name in ("body", "orelse")[:blocks]}) == s, "the rest stays"
+
+
+def test_parts_of_a_statement_change_and_its_blocks_are_left_to_others() -> None:
+    inner = Store("a", (), var("x"))
+    choice = If(var("c"), (inner,), (SOME, inner))
+    changed = kernel_body.with_parts(choice, lambda e: var("d") if e is var("c") else ONE, lambda b: b[-1:])
+    assert changed == If(var("d"), (inner,), (inner,))
+    assert kernel_body.with_parts(inner, lambda e: ONE, lambda b: ()) == Store("a", (), ONE)
+
+
+def test_the_block_that_a_path_ends_in() -> None:
+    there, loop = Store("b", (), ONE), Loop("i", ZERO, var("n"), ())
+    choice = If(var("c"), (there,), (SOME, loop))
+    kernel = Kernel("k", ("a", "b"), (SOME, choice))
+    assert block_of(kernel, (choice,)) is kernel.body and block_of(kernel, path_of(kernel, "i")) is choice.orelse
 
 
 @pytest.mark.parametrize("s", [SOME, OTHER], ids=repr)

@@ -15,7 +15,7 @@ from ...ir.walks import postorder, substitute, substitution
 from .affine import constant_extent, divides, extent, inside_for, minus, same_position, stride, upper
 from .hint_lines import asking, in_order, in_pieces, unhinted
 from .streams import large
-from .tree import Facts, StepError, around, children, find, fresh, names_taken, replace_loop
+from .tree import Facts, StepError, around, find, fresh, names_taken, replace_loop
 
 MOST_AHEAD = 16  # rows: as many lines may be on their way at once
 
@@ -392,7 +392,7 @@ def _passes(block: Block, row: str, facts: Facts, near: dict[Expr, Expr], later:
         if isinstance(s, If):
             all_near = _aligned(block, near)
             behind = frozenset(place for t in block[k + 1 :] for place in _read_from(t, facts, all_near))
-            for body in children(s):
+            for body in s.blocks():
                 yield from _passes(body, row, facts, near, later | behind)
                 for place in (place for t in body for place in _read_from(t, facts, near)):
                     readers.setdefault(place, []).append("")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ir.expr import ZERO, Expr, load, var
 from ...ir.kernel import Alloc, Buffer, If, Kernel, Loop, Stmt, Store, map_expressions, perfect, statements, written
-from ...ir.places import inner, path_of
+from ...ir.places import block_of, path_of
 from ...ir.record import replace
 from ...ir.walks import postorder, substitute
 from .tree import Facts, StepError, find, loads_in, local_buffers, path_to, replace_in, touched
@@ -26,7 +26,7 @@ def compute_at(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
     path = path_of(kernel, buffer)
     if not path or not isinstance(path[-1], Alloc):
         raise StepError(f"compute_at: no local buffer `{buffer}`")
-    block = kernel.body if len(path) == 1 else inner(path[-2])
+    block = block_of(kernel, path)
     users = [s for s in block if buffer in touched((s,))]
     if len(users) != 2:
         raise StepError(f"compute_at: `{buffer}` is used by {len(users)} statements beside its `alloc`; a producer and a consumer are needed")

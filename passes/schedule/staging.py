@@ -18,7 +18,6 @@ from .tree import (
     Facts,
     StepError,
     around,
-    children,
     find,
     fresh,
     loads_in,
@@ -353,13 +352,13 @@ def _filled_before(block: Block, path: tuple[Stmt, ...], buffer: Buffer) -> bool
                 break
             if _fills(s, buffer):
                 return True
-        block = next((b for b in children(step) if any(s is path[-1] for s in statements(b))), ())
+        block = next((b for b in step.blocks() if any(s is path[-1] for s in statements(b))), ())
     return False
 
 
 def _fills(stmt: Stmt, buffer: Buffer) -> bool:
     if isinstance(stmt, If):
-        return all(any(_fills(s, buffer) for s in b) for b in children(stmt))
+        return all(any(_fills(s, buffer) for s in b) for b in stmt.blocks())
     return isinstance(stmt, Loop) and _writes_all(stmt, buffer)
 
 
