@@ -23,7 +23,7 @@ demo: $(VENV)/demo
 	@$(MAKE) --no-print-directory fast
 
 test: $(VENV)/test
-	$(CORE)
+	@$(CORE)
 	$(BIN)/python -m pytest -q -n 2 $(ARGS)
 
 check: $(VENV)/dev
@@ -31,11 +31,11 @@ check: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
-	$(CORE)
+	@$(CORE)
 	$(BIN)/python -m pytest -q -n 2 -W error
 
 fast: $(VENV)/demo
-	$(CORE)
+	@$(CORE)
 
 # Beside NumPy, and PyTorch where that is installed (.venv/bin/pip install torch).  BENCH="--only gemm --blocks 3" for less.
 bench: $(VENV)/demo

@@ -3,7 +3,7 @@
     python -m luminal.compile_core        into the folder of this installation, unless it is there (needs mypy, setuptools, a C compiler and Python's headers)
 
 A module belongs here if the passes become faster by more than what it takes to build it is worth (`python -m luminal.bench.passes` says it): what is asked for every expression and every statement.
-These are a quarter of all that could be compiled, take a third of the time to build, and bring nine tenths of what all bring.
+These are a quarter of all that could be compiled, take a third of the time to build, and bring eight to nine tenths of what all bring.
 None that defines a record: `==` between two of one type that it compiles is for mypyc `is`, where it sees no `__eq__` in the class.
 None that is a package, or the base of a class that is not compiled.  mypyc holds what annotations say: a frozenset less the keys of a dictionary is a set (`.difference` and `.intersection` give frozensets).
 """

@@ -14,6 +14,7 @@ from ..ir.walks import leaves
 from .names import fold
 from .scalars import Scalar, has_loads
 from .sexpr import Form, List, Symbol
+from .source import error
 
 if TYPE_CHECKING:
     from .loop_tensors import Inside
@@ -102,6 +103,15 @@ def space_of(shape: Shape) -> str:
 def is_element(place: Form) -> TypeGuard[List]:
     """`(aref T i…)`, in any case."""
     return isinstance(place, List) and (place.head or "").lower() == "aref"
+
+
+def place_and_operand(form: List) -> tuple[Form, Form | None]:
+    """Of `(incf place [e])` and its kin: without `e` it is 1, for those that count."""
+    head = (form.head or "").lower()
+    counts = head in ("incf", "decf")
+    if not 2 + (not counts) <= len(form.items) <= 3:
+        raise error("E0601", f"this is no `{head}`", form.place, f"expected: ({head} place {'[e]' if counts else 'e'})")
+    return form.items[1], form.items[2] if len(form.items) == 3 else None
 
 
 def targets(form: Form, heads: frozenset[str] = MUTATORS) -> list[Symbol]:

@@ -25,7 +25,7 @@ from .checks import hoisted, on_sizes_only
 from .diagnostics import nearest, shorten
 from .frame import BROKEN, Silenced
 from .ground import Ground
-from .locals import ACCUMULATE, Kinds, Memory, Plain, Rows, count_targets, is_element, targets
+from .locals import ACCUMULATE, Kinds, Memory, Plain, Rows, count_targets, is_element, place_and_operand, targets
 from .loop_values import LoopValues
 from .names import fold
 from .recovery import also, silence
@@ -355,10 +355,7 @@ class Walk(Ground):
     def update(self, form: List) -> None:
         """`(incf place [e])` and its kin."""
         head = (form.head or "").lower()
-        if not 2 <= len(form.items) <= 3 or (len(form.items) == 2 and head not in ("incf", "decf")):
-            raise error("E0601", f"this is no `{head}`", form.place, f"expected: ({head} place {'[e]' if head in ('incf', 'decf') else 'e'})")
-        place = form.items[1]
-        operand = form.items[2] if len(form.items) == 3 else None
+        place, operand = place_and_operand(form)
         if is_element(place):
             memory, at, value = self.element_and(place, operand)
             name = place.items[1]

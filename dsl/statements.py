@@ -11,7 +11,7 @@ from . import arguments
 from .diagnostics import shorten
 from .evaluate import Evaluator, check_rank
 from .frame import BROKEN, Broken, Silenced
-from .locals import is_element, targets
+from .locals import is_element, place_and_operand, targets
 from .loops import run_nest
 from .names import unique
 from .recovery import NAMES, also, parts_of, silence
@@ -168,10 +168,7 @@ def rebind(evaluator: Evaluator, name: Symbol, value: Tensor) -> None:
 def update(evaluator: Evaluator, form: List) -> None:
     """`(incf place [e])` and its kin; without `e` by 1."""
     head = (form.head or "").lower()
-    if not 2 <= len(form.items) <= 3 or (len(form.items) == 2 and head not in ("incf", "decf")):
-        raise error("E0601", f"this is no `{head}`", form.place, f"expected: ({head} place {'[e]' if head in ('incf', 'decf') else 'e'})")
-    place = form.items[1]
-    operand = form.items[2] if len(form.items) == 3 else None
+    place, operand = place_and_operand(form)
     if is_element(place):
         store(evaluator, place, operand, form, UPDATES[head])
         return

@@ -31,7 +31,7 @@ from .bounds import Known
 from .build import Builder, Tensor
 from .evaluate import evaluate
 from .expr import FALSE, ONE, TRUE, ZERO, Expr, axis, both, ceildiv, const, product, where
-from .graph import Graph, Node, View, elementwise, identity, make, reduce_node
+from .graph import Graph, Node, View, contiguous_node, elementwise, identity, make, node_of, reduce_node
 from .primops import OPS
 from .record import record, replace
 from .simplify import assuming, simplify
@@ -78,21 +78,15 @@ def shortened(graph: Graph) -> Graph:
         found = _Filter.of(new, known)
         windows, pays = found.choice(known, sizes) if found is not None else ((), FALSE)
         done[n] = _Writer(graph, found, windows, pays).view() if found is not None and windows else identity(new)
-    return graph.with_outputs(tuple(_node(done[n], n) for _, n in graph.outputs))
+    return graph.with_outputs(tuple(node_of(done[n], n.shape, n.span) for _, n in graph.outputs))
 
 
 def _through(view: View, found: View, may: bool) -> View:
     """An operand that reads a node, reading what stands for that; `may`: its user takes any view."""
     if not may or found.is_identity:
-        return View(_node(found, view.node), view.index, view.domain, view.fill)
+        return View(node_of(found, view.node.shape, view.node.span), view.index, view.domain, view.fill)
     inner = found.through(view.places)
     return View(inner.node, inner.index, view.domain, view.fill)
-
-
-def _node(found: View, like: Node) -> Node:
-    if found.is_identity and found.node.shape == like.shape:
-        return found.node
-    return make("contiguous", like.dtype, like.shape, (found,), span=like.span)
 
 
 @record
@@ -265,7 +259,7 @@ class _Writer:
 
     def real(self, x: Tensor) -> Tensor:
         """The tensor, in memory."""
-        return self.b.of(make("contiguous", x.dtype, x.shape, (x.view,), span=self.b.span))
+        return self.b.of(contiguous_node(x.view, x.shape, self.b.span))
 
     def sum(self, terms: Sequence[tuple[int, Fraction]], values: Sequence[Tensor]) -> Tensor:
         """Σ coefficient · value; what is no number of the dtype is divided by."""

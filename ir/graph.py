@@ -128,6 +128,10 @@ class View:
         """Every axis of the source is read at the same axis of the user.  The source may still have fewer axes, or other extents: compare shapes where that matters."""
         return self.domain is None and all(e is axis(k) for k, e in enumerate(self.index))
 
+    def is_all(self, shape: Shape) -> bool:
+        """Whether a user of this shape reads the source as it is, and all of it."""
+        return self.is_identity and self.node.shape == shape
+
     @property
     def exprs(self) -> tuple[Expr, ...]:
         """The index, and the domain where there is one."""
@@ -231,6 +235,20 @@ def condition_of(test: View) -> Expr | None:
 def scalar(node: Node) -> View:
     """A rank-0 node read everywhere."""
     return View(node, ())
+
+
+def contiguous_node(x: View, shape: Shape, span: Span = NOWHERE) -> Node:
+    return make("contiguous", x.dtype, shape, (x,), span=span)
+
+
+def real_node(x: Node) -> Node:
+    """The node made real."""
+    return contiguous_node(identity(x), x.shape, x.span)
+
+
+def node_of(x: View, shape: Shape, span: Span = NOWHERE) -> Node:
+    """What a user of this shape reads, as a node: the source itself where that is all of it."""
+    return x.node if x.is_all(shape) else contiguous_node(x, shape, span)
 
 
 def input_node(port: Port) -> Node:
@@ -401,7 +419,7 @@ def users(graph: Graph) -> dict[Node, list[tuple[Node, int]]]:
 
 
 __all__ = [
-    "Attr", "Graph", "Node", "Port", "Shape", "Size", "View", "cascade_nodes", "condition_of", "const_node", "elementwise", "gather_node", "identity", "input_node",
-    "iota_node", "make", "operand_domain", "postorder", "previous_node", "reached_node", "reduce_node", "reduced_extents", "rewrite", "scalar", "scan_node", "scatter_node", "size",
+    "Attr", "Graph", "Node", "Port", "Shape", "Size", "View", "cascade_nodes", "condition_of", "const_node", "contiguous_node", "elementwise", "gather_node", "identity", "input_node",
+    "iota_node", "make", "node_of", "operand_domain", "postorder", "previous_node", "reached_node", "real_node", "reduce_node", "reduced_extents", "rewrite", "scalar", "scan_node", "scatter_node", "size",
     "state_axes", "state_count", "truth", "update_node", "users", "with_operands",
 ]  # fmt: skip

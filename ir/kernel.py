@@ -59,20 +59,18 @@ from .kernel_body import (
     While as While,
     accesses as accesses,
     loads_in as loads_in,
-    map_block as map_block,
     map_expressions as map_expressions,
     nested as nested,
     perfect as perfect,
     reads as reads,
     sized as sized,
-    statements as statements,
     substitute_block as substitute_block,
-    with_blocks as with_blocks,
-    with_body as with_body,
+    with_parts as with_parts,
     written as written,
 )
 from .primops import COMBINERS
 from .record import record, replace
+from .statement import map_block as map_block, statements as statements, with_blocks as with_blocks, with_body as with_body
 
 KINDS = (
     "serial",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from .dtypes import DType
 from .errors import NOWHERE, Span
 from .expr import ONE, ZERO, Expr, add, mul, product
-from .statement import Statement, Structure, replace, same
+from .statement import Around, Statement, Structure, replace, same, statements, with_body
 from .walks import postorder, substitute, substitution
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ class Buffer(Structure):
         return product(self.shape)
 
 
-class Loop(Statement):
+class Loop(Around):
     __match_args__: ClassVar = ("axis", "start", "stop", "body", "kind", "step", "span")
-    __slots__ = (*__match_args__, "within")
+    __slots__ = __match_args__
 
     def __init__(self, axis: str, start: Expr, stop: Expr, body: Block, kind: str = "serial", step: Expr = ONE, span: Span = NOWHERE) -> None:
         self.axis = axis
@@ -68,7 +68,10 @@ class Loop(Statement):
         self.kind = kind
         self.step = step  # never 0; negative counts down: start, start+step, … while > stop
         self.span = span
-        self.within: tuple[Stmt, ...] | None = None  # of `statements`
+        self.within, self.kinds = None, -1
+
+    def around(self, body: Block, orelse: Block = ()) -> Loop:
+        return Loop(self.axis, self.start, self.stop, body, self.kind, self.step, self.span)
 
     def expressions(self) -> tuple[Expr, ...]:
         return (self.start, self.stop, self.step)
@@ -115,41 +118,53 @@ class Store(Statement):
         return (*self.index, self.value) if self.stream is None else (*self.index, self.value, self.stream)
 
 
-class If(Statement):
+class If(Around):
     __match_args__: ClassVar = ("condition", "body", "orelse")
-    __slots__ = (*__match_args__, "within")
+    __slots__ = __match_args__
 
     def __init__(self, condition: Expr, body: Block, orelse: Block = ()) -> None:
         self.condition = condition
         self.body = body
         self.orelse = orelse
-        self.within: tuple[Stmt, ...] | None = None  # of `statements`
+        self.within, self.kinds = None, -1
+
+    def blocks(self) -> tuple[Block, ...]:
+        return self.body, self.orelse
+
+    def around(self, body: Block, orelse: Block = ()) -> If:
+        return If(self.condition, body, orelse)
 
     def expressions(self) -> tuple[Expr, ...]:
         return (self.condition,)
 
 
-class While(Statement):
+class While(Around):
     __match_args__: ClassVar = ("condition", "body", "limit")
-    __slots__ = (*__match_args__, "within")
+    __slots__ = __match_args__
 
     def __init__(self, condition: Expr, body: Block, limit: Expr | None = None) -> None:
         self.condition = condition
         self.body = body
         self.limit = limit  # at most this many trips
-        self.within: tuple[Stmt, ...] | None = None  # of `statements`
+        self.within, self.kinds = None, -1
+
+    def around(self, body: Block, orelse: Block = ()) -> While:
+        return While(self.condition, body, self.limit)
 
     def expressions(self) -> tuple[Expr, ...]:
         return (self.condition,) if self.limit is None else (self.condition, self.limit)
 
 
-class Region(Statement):
+class Region(Around):
     __match_args__: ClassVar = ("body",)
-    __slots__ = (*__match_args__, "within")
+    __slots__ = __match_args__
 
     def __init__(self, body: Block) -> None:
         self.body = body
-        self.within: tuple[Stmt, ...] | None = None  # of `statements`
+        self.within, self.kinds = None, -1
+
+    def around(self, body: Block, orelse: Block = ()) -> Region:
+        return Region(body)
 
 
 class Barrier(Statement):
@@ -224,41 +239,6 @@ class Kernel(Structure):
         return result
 
 
-def with_body(s: Loop | While | Region, body: Block) -> Stmt:
-    """The statement around another block; itself where that is its own."""
-    if body is s.body:
-        return s
-    if isinstance(s, Loop):
-        return Loop(s.axis, s.start, s.stop, body, s.kind, s.step, s.span)
-    return While(s.condition, body, s.limit) if isinstance(s, While) else Region(body)
-
-
-def with_blocks(s: Stmt, walk: Callable[[Block], Block]) -> Stmt:
-    """The statement around what becomes of each block that it holds; itself where none changes, or it holds none."""
-    if isinstance(s, If):
-        body, orelse = walk(s.body), walk(s.orelse)
-        return s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
-    return with_body(s, walk(s.body)) if isinstance(s, (Loop, While, Region)) else s
-
-
-def statements(block: Block) -> list[Stmt]:
-    """Every statement, outer before inner, in order.  One that holds others remembers them: most of a tree stays when a part of it changes."""
-    found: list[Stmt] = []
-    s: Any  # only those that hold others have `within`
-    for s in block:
-        found.append(s)
-        kind = type(s)
-        if kind is Loop or kind is If or kind is While or kind is Region:
-            found += s.within or _within(s)
-    return found
-
-
-def _within(s: Loop | If | While | Region) -> tuple[Stmt, ...]:
-    found = tuple(statements((*s.body, *s.orelse) if isinstance(s, If) else s.body))
-    s.within = found
-    return found
-
-
 def written(block: Block) -> set[str]:
     """The buffers that a block stores into."""
     return {s.buffer for s in statements(block) if isinstance(s, Store)}
@@ -310,6 +290,12 @@ def map_expressions(block: Block, change: Callable[[Expr], Expr], names: dict[st
     return walk(block)
 
 
+def with_parts(s: Stmt, change: Callable[[Expr], Expr], walk: Callable[[Block], Block]) -> Stmt:
+    """The statement with every expression of its own replaced, around what becomes of each block that it holds."""
+    (head,) = map_expressions((s.around(()) if isinstance(s, Around) else s,), change)
+    return head.around(*[walk(b) for b in s.blocks()]) if isinstance(head, Around) else head
+
+
 def nested(loops: Sequence[Loop], body: Block) -> Block:
     """The loops, outermost first, one inside the other, around a block."""
     for x in reversed(loops):
@@ -351,20 +337,3 @@ def sized(buffer: Buffer, fixed: dict[Expr, Expr]) -> Buffer:
 
 def substitute_block(block: Block, mapping: dict[Expr, Expr]) -> Block:
     return map_expressions(block, substitution(mapping)) if mapping else block
-
-
-def map_block(block: Block, change: Callable[[Stmt], Block | None]) -> Block:
-    """Bottom-up: `change(stmt)` (its body already changed) gives the statements that stand in its place, or None to keep it."""
-    result: list[Stmt] = []
-    for s in block:
-        if isinstance(s, (Loop, While, Region)):
-            s = with_body(s, map_block(s.body, change))
-        elif isinstance(s, If):
-            body, orelse = map_block(s.body, change), map_block(s.orelse, change)
-            s = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
-        changed = change(s)
-        if changed is None:
-            result.append(s)
-        else:
-            result.extend(changed)
-    return block if same(result, block) else tuple(result)

@@ -7,7 +7,10 @@ are the places of the statements that introduce an axis, a let or a local buffer
 
 from __future__ import annotations
 
-from .kernel import Alloc, Block, Homes, If, Kernel, Let, Loop, Place, Region, Stmt, Store, While
+from collections.abc import Sequence
+
+from .kernel import Alloc, Block, Homes, If, Kernel, Let, Loop, Place, Stmt, Store
+from .statement import Around
 
 
 def homes_in(kernel: Kernel) -> Homes:
@@ -34,7 +37,7 @@ def settle(block: Block, outer: Place | None, homes: dict[str, Place], first: in
             homes.setdefault(s.buffer.name, (outer, k))
         elif isinstance(s, Let):
             homes.setdefault(s.name, (outer, k))
-        elif isinstance(s, (If, While, Region)):
+        elif isinstance(s, Around):
             settle(inner(s), (outer, k), homes)
 
 
@@ -50,7 +53,7 @@ def unsettle(block: Block, homes: dict[str, Place]) -> None:
             homes.pop(s.buffer.name, None)
         elif isinstance(s, Let):
             homes.pop(s.name, None)
-        elif isinstance(s, (If, While, Region)):
+        elif isinstance(s, Around):
             unsettle(inner(s), homes)
 
 
@@ -58,7 +61,12 @@ def inner(s: Stmt) -> Block:
     """The statements that a statement holds; of an `if`, those of its `else` behind the others."""
     if isinstance(s, If):
         return (*s.body, *s.orelse) if s.orelse else s.body
-    return s.body if isinstance(s, (Loop, While, Region)) else ()
+    return s.body if isinstance(s, Around) else ()
+
+
+def block_of(kernel: Kernel, path: Sequence[Stmt]) -> Block:
+    """The block in which the last statement of a path stands."""
+    return kernel.body if len(path) == 1 else next(b for b in path[-2].blocks() if any(s is path[-1] for s in b))
 
 
 def path_of(kernel: Kernel, name: str) -> tuple[Stmt, ...]:
@@ -90,4 +98,4 @@ def path_at(block: Block, at: list[int]) -> tuple[Stmt, ...]:
     return tuple(path)
 
 
-__all__ = ["Homes", "Place", "homes_in", "inner", "numbers", "path_at", "path_of", "settle", "unsettle"]
+__all__ = ["Homes", "Place", "block_of", "homes_in", "inner", "numbers", "path_at", "path_of", "settle", "unsettle"]

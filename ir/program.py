@@ -63,17 +63,20 @@ from .program_body import (
     StoreTo as StoreTo,
     Tiles as Tiles,
     While as While,
-    kinds_in as kinds_in,
-    map_block as map_block,
     map_expressions as map_expressions,
     named as named,
-    statements as statements,
     stored as stored,
-    with_blocks as with_blocks,
-    with_body as with_body,
     with_expressions as with_expressions,
 )
-from .record import record
+from .record import record, replace
+from .statement import (
+    kinds_in as kinds_in,
+    map_block as map_block,
+    same,
+    statements as statements,
+    with_blocks as with_blocks,
+    with_body as with_body,
+)
 
 
 @record
@@ -126,3 +129,7 @@ class Program:
 
     def size_info(self) -> dict[str, Size]:
         return {s.name: s for s in self.sizes}
+
+    def with_functions(self, functions: tuple[Function, ...]) -> Program:
+        """The program with other functions; itself where they are its own."""
+        return self if same([*functions], self.functions) else replace(self, functions=functions)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .dtypes import DType
 from .expr import ONE, Expr
 from .record import replace
-from .statement import Statement, same
+from .statement import Around, Statement, same
 
 
 class Define(Statement):
@@ -86,9 +86,9 @@ class StoreTo(Statement):
         return found if self.stream is None else (*found, self.stream)
 
 
-class For(Statement):
+class For(Around):
     __match_args__: ClassVar = ("var", "start", "stop", "body", "step", "pragma", "serial_if", "end", "times")
-    __slots__ = (*__match_args__, "kinds", "within")
+    __slots__ = __match_args__
 
     def __init__(
         self,
@@ -111,51 +111,62 @@ class For(Statement):
         self.serial_if = serial_if  # parallel only: run by one thread where this holds (too little work to fork)
         self.end = end  # parallel only, from 0 in steps of 1: the body is for all iterations from `var` to this, as many as a thread has
         self.times = times  # unroll only: so many iterations side by side; 0: all of them
-        self.within: tuple[Stmt, ...] | None = None  # of `statements`
-        self.kinds: int = -1  # of `kinds_in`
+        self.within, self.kinds = None, -1
+
+    def around(self, body: Block, orelse: Block = ()) -> For:
+        return For(self.var, self.start, self.stop, body, self.step, self.pragma, self.serial_if, self.end, self.times)
 
     def expressions(self) -> tuple[Expr, ...]:
         return (self.start, self.stop, self.step) if self.serial_if is None else (self.start, self.stop, self.step, self.serial_if)
 
 
-class If(Statement):
+class If(Around):
     __match_args__: ClassVar = ("condition", "body", "orelse")
-    __slots__ = (*__match_args__, "kinds", "within")
+    __slots__ = __match_args__
 
     def __init__(self, condition: Expr, body: Block, orelse: Block = ()) -> None:
         self.condition = condition
         self.body = body
         self.orelse = orelse
-        self.within: tuple[Stmt, ...] | None = None  # of `statements`
-        self.kinds: int = -1  # of `kinds_in`
+        self.within, self.kinds = None, -1
+
+    def blocks(self) -> tuple[Block, ...]:
+        return self.body, self.orelse
+
+    def around(self, body: Block, orelse: Block = ()) -> If:
+        return If(self.condition, body, orelse)
 
     def expressions(self) -> tuple[Expr, ...]:
         return (self.condition,)
 
 
-class While(Statement):
+class While(Around):
     __match_args__: ClassVar = ("condition", "body")
-    __slots__ = (*__match_args__, "kinds", "within")
+    __slots__ = __match_args__
 
     def __init__(self, condition: Expr, body: Block) -> None:
         self.condition = condition
         self.body = body
-        self.within: tuple[Stmt, ...] | None = None  # of `statements`
-        self.kinds: int = -1  # of `kinds_in`
+        self.within, self.kinds = None, -1
+
+    def around(self, body: Block, orelse: Block = ()) -> While:
+        return While(self.condition, body)
 
     def expressions(self) -> tuple[Expr, ...]:
         return (self.condition,)
 
 
-class Region(Statement):
+class Region(Around):
     __match_args__: ClassVar = ("body", "serial_if")
-    __slots__ = (*__match_args__, "kinds", "within")
+    __slots__ = __match_args__
 
     def __init__(self, body: Block, serial_if: Expr | None = None) -> None:
         self.body = body
         self.serial_if = serial_if  # run by one thread where this holds (too little work to fork)
-        self.within: tuple[Stmt, ...] | None = None  # of `statements`
-        self.kinds: int = -1  # of `kinds_in`
+        self.within, self.kinds = None, -1
+
+    def around(self, body: Block, orelse: Block = ()) -> Region:
+        return Region(body, self.serial_if)
 
     def expressions(self) -> tuple[Expr, ...]:
         return () if self.serial_if is None else (self.serial_if,)
@@ -293,58 +304,6 @@ Stmt = Define | Assign | Array | Scratch | StoreTo | For | If | While | Region |
 Block = tuple[Stmt, ...]
 
 
-def with_body(s: For | While | Region, body: Block) -> Stmt:
-    """The statement around another block; itself where that is its own."""
-    if body is s.body:
-        return s
-    if isinstance(s, For):
-        return For(s.var, s.start, s.stop, body, s.step, s.pragma, s.serial_if, s.end, s.times)
-    return While(s.condition, body) if isinstance(s, While) else Region(body, s.serial_if)
-
-
-def with_blocks(s: Stmt, walk: Callable[[Block], Block]) -> Stmt:
-    """The statement around what becomes of each block that it holds; itself where none changes, or it holds none."""
-    if isinstance(s, If):
-        body, orelse = walk(s.body), walk(s.orelse)
-        return s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
-    return with_body(s, walk(s.body)) if isinstance(s, (For, While, Region)) else s
-
-
-def statements(block: Block) -> list[Stmt]:
-    """Every statement, outer before inner, in order.  One that holds others remembers them: most of a tree stays when a part of it changes."""
-    found: list[Stmt] = []
-    s: Any  # only those that hold others have `within`
-    for s in block:
-        found.append(s)
-        kind = type(s)
-        if kind is For or kind is If or kind is While or kind is Region:
-            found += s.within or _within(s)
-    return found
-
-
-def _within(s: For | If | While | Region) -> tuple[Stmt, ...]:
-    found = tuple(statements((*s.body, *s.orelse) if isinstance(s, If) else s.body))
-    s.within = found
-    return found
-
-
-def kinds_in(block: Block) -> int:
-    """The kinds of operators that stand in it (`Expr.kinds`).  A statement that holds others remembers its own."""
-    found = 0
-    for s in block:
-        if isinstance(s, (For, If, While, Region)):
-            if s.kinds < 0:
-                kinds = kinds_in(s.body) | (kinds_in(s.orelse) if isinstance(s, If) else 0)
-                for e in s.expressions():
-                    kinds |= e.kinds
-                s.kinds = kinds
-            found |= s.kinds
-        else:
-            for e in s.expressions():
-                found |= e.kinds
-    return found
-
-
 def stored(stmt: Stmt) -> str | None:
     """The buffer that a statement writes."""
     return stmt.buffer if isinstance(stmt, (StoreTo, Multiply, Matrix)) else None
@@ -402,23 +361,3 @@ def with_expressions(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
         (a, at_left, *far), (b, at_right, *wide) = s.left, s.right
         return replace(s, address=change(s.address), left=(a, change(at_left), *far), right=(b, change(at_right), *wide))
     return replace(s, args=tuple([change(a) if isinstance(a, Expr) else a for a in s.args])) if isinstance(s, Call) else s
-
-
-def map_block(block: Block, change: Callable[[Stmt], Block | None], kinds: int = 0) -> Block:
-    """Bottom-up: `change(stmt)` (its body already changed) gives the statements that stand in its place, or None to keep it.  With `kinds` (`Expr.kinds`), blocks in which no such operator
-    stands are left alone."""
-    if kinds and not kinds_in(block) & kinds:
-        return block
-    result: list[Stmt] = []
-    for s in block:
-        if isinstance(s, (For, While, Region)):
-            s = with_body(s, map_block(s.body, change, kinds))
-        elif isinstance(s, If):
-            body, orelse = map_block(s.body, change, kinds), map_block(s.orelse, change, kinds)
-            s = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
-        changed = change(s)
-        if changed is None:
-            result.append(s)
-        else:
-            result.extend(changed)
-    return block if same(result, block) else tuple(result)

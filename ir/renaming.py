@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from .expr import Expr, make, var
-from .kernel import Alloc, Block, If, Let, Loop, Region, Stmt, Store, While, map_block, map_expressions, statements
+from .kernel import Alloc, Block, If, Let, Loop, Region, Stmt, Store, While, map_block, map_expressions, statements, with_parts
 from .record import replace
 from .walks import rewrite
 
@@ -100,13 +100,8 @@ def unique_locals(block: Block, fresh: Callable[[str], str]) -> Block:
                     shape, strides = (tuple(expr(e, names) for e in es) for es in (b.shape, b.strides))
                     names[b.name] = fresh(b.name)
                     result.append(Alloc(replace(b, name=names[b.name], shape=shape, strides=strides)))
-                case If():
-                    result.append(If(expr(s.condition, names), walk(s.body, names), walk(s.orelse, names)))
-                case While():
-                    limit = None if s.limit is None else expr(s.limit, names)
-                    result.append(While(expr(s.condition, names), walk(s.body, names), limit))
-                case Region():
-                    result.append(Region(walk(s.body, names)))
+                case If() | While() | Region():
+                    result.append(with_parts(s, lambda e: expr(e, names), lambda b: walk(b, names)))
                 case _:
                     result += map_expressions((s,), lambda e: expr(e, names), names)
         return tuple(result)

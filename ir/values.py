@@ -8,7 +8,7 @@ from . import complex_values
 from .dtypes import INDEX, DType, bool_, f32
 from .errors import CompilerBug
 from .expr import FALSE, ONE, TRUE, ZERO, Expr, Scalar, as_expr, axis, call, const, product
-from .graph import Node, Port, Shape, View, const_node, elementwise, identity, input_node, iota_node, make as make_node, truth
+from .graph import Node, Port, Shape, View, const_node, elementwise, identity, input_node, iota_node, make as make_node, node_of, truth
 from .primops import ACCEPTS, OPS, accepts
 from .scope import Scope
 from .tensor import BuildError, Int, Tensor, show, show_shape
@@ -74,9 +74,7 @@ class Values(Scope):
 
     def node(self, x: Tensor) -> Node:
         """The tensor as one node of its own shape (a `contiguous` where its view is no identity)."""
-        if x.view.is_identity and x.view.node.shape == x.shape:
-            return x.view.node
-        return make_node("contiguous", x.dtype, x.shape, (x.view,), span=self.span)
+        return node_of(x.view, x.shape, self.span)
 
     def contiguous(self, x: Tensor) -> Tensor:
         """The tensor made real."""

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.expr import axis, both
-from ..ir.graph import Graph, Node, View, condition_of, elementwise, identity, make, postorder, reduce_node, truth, with_operands
+from ..ir.graph import Graph, Node, View, condition_of, contiguous_node, elementwise, identity, postorder, reduce_node, truth, with_operands
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
 from ..ir.walks import leaves
@@ -118,7 +118,7 @@ def _masked(factor: View, found: Choice, known: Known) -> View | None:
         inside = {axis(a): axis(j) for j, a in enumerate(axes)}
         masked = elementwise("where", found.extents(axes), found.test.through(inside), factor.through(inside), found.zero, span=found.node.span)
         # what lies in memory as it is multiplied may be read in place: 8 of 256 × 256 by 256 × 64, 1.4 of PyTorch's speed, 0.43 where panels are packed and masked meanwhile
-        masked = make("contiguous", masked.dtype, masked.shape, (identity(masked),), span=found.node.span)
+        masked = contiguous_node(identity(masked), masked.shape, found.node.span)
         return View(masked, tuple(axis(a) for a in axes))
     condition = condition_of(found.test)
     if condition is not None and factor.node.op == "input" and factor.fill == 0:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from ..ir import polynomial as pl
 from ..ir.expr import ONE, ZERO, Expr, floordiv, load, mod, product, var
-from ..ir.kernel import Alloc, Block, Buffer, If, Let, Loop, Stmt, Store, While, map_expressions, with_body
+from ..ir.kernel import Alloc, Block, Buffer, Let, Loop, Stmt, Store, with_parts
 from ..ir.record import record
 from ..ir.simplify import prove_equal
 from ..ir.walks import postorder, rewrite, substitute
@@ -65,17 +65,10 @@ def _touched(block: Block, loops: tuple[Loop, ...] = ()) -> Iterator[tuple[str, 
         for n in postorder(*s.expressions()):
             if n.op == "load":
                 yield n.attr, n.args, loops, False
-        match s:
-            case Store():
-                yield s.buffer, s.index, loops, True
-            case Loop():
-                yield from _touched(s.body, (*loops, s))
-            case While():
-                yield from _touched(s.body, loops)
-            case If():
-                yield from _touched((*s.body, *s.orelse), loops)
-            case _:
-                pass
+        if isinstance(s, Store):
+            yield s.buffer, s.index, loops, True
+        for inside in s.blocks():
+            yield from _touched(inside, (*loops, s) if isinstance(s, Loop) else loops)
 
 
 def _carriers(kernel: Rows, axes: Axes, length: Expr) -> frozenset[str]:
@@ -109,9 +102,7 @@ def _inside(block: Block, name: str, carriers: set[str], within: bool = False) -
     for s in block:
         if isinstance(s, Alloc) and s.buffer.name == name:
             return within
-        if isinstance(s, Loop) and _inside(s.body, name, carriers, within or s.axis in carriers):
-            return True
-        if isinstance(s, (If, While)) and any(_inside(b, name, carriers, within) for b in ((s.body, s.orelse) if isinstance(s, If) else (s.body,))):
+        if any(_inside(b, name, carriers, within or (isinstance(s, Loop) and s.axis in carriers)) for b in s.blocks()):
             return True
     return False
 
@@ -177,29 +168,16 @@ def blocked(form: Form, cut: Cut, axes: Axes, own: Mapping[str, Buffer], row: st
 
         return substitute(substitute(rewrite(e, rule), shift), here)
 
-    def stmt(s: Stmt) -> Block | None:
+    def stmt(s: Stmt) -> Stmt | None:
         if isinstance(s, Store) and s.buffer in own:
-            return (Store(own[s.buffer].name, moved(s.buffer, s.index), expr(s.value), s.combiner, s.span, s.stream),)
+            return Store(own[s.buffer].name, moved(s.buffer, s.index), expr(s.value), s.combiner, s.span, s.stream)
         if isinstance(s, Loop):
             carried = s.axis in form.carriers
-            return (Loop(s.axis, expr(s.start), cut.unit * cut.count if carried else expr(s.stop), walk(s.body), s.kind, s.step, s.span),)
+            return Loop(s.axis, expr(s.start), cut.unit * cut.count if carried else expr(s.stop), walk(s.body), s.kind, s.step, s.span)
         return None
 
     def walk(block: Block) -> Block:
-        done: list[Stmt] = []
-        for s in block:
-            changed = stmt(s)
-            if changed is not None:
-                done += changed
-            elif isinstance(s, If):
-                done.append(If(expr(s.condition), walk(s.body), walk(s.orelse)))
-            elif isinstance(s, While):
-                (head,) = map_expressions((with_body(s, ()),), expr)
-                assert isinstance(head, While)
-                done.append(with_body(head, walk(s.body)))
-            else:
-                done += map_expressions((s,), expr)
-        return tuple(done)
+        return tuple(stmt(s) or with_parts(s, expr, walk) for s in block)
 
     if not at_rows:
         return walk(form.kernel.body)

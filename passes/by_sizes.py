@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..ir.expr import ZERO, Expr, where
-from ..ir.graph import Graph, Node, Shape, View, condition_of, elementwise, identity, make, postorder, truth, users, with_operands
+from ..ir.graph import Graph, Node, Shape, View, condition_of, contiguous_node, elementwise, identity, make, postorder, truth, users, with_operands
 from ..ir.primops import OPS
 from ..ir.record import replace
 from ..ir.walks import leaves
@@ -53,8 +53,7 @@ def replaced(ir: Graph, better: Mapping[Node, Node | BySizes]) -> Graph:
     def real(n: Node) -> Node:
         if n not in chosen:
             return done[n]
-        node = chosen[n].node(n.shape)
-        return make("contiguous", n.dtype, n.shape, (identity(node),), span=n.span)
+        return contiguous_node(identity(chosen[n].node(n.shape)), n.shape, n.span)
 
     for n in ir.nodes():
         new = better.get(n)
@@ -78,7 +77,7 @@ def replaced(ir: Graph, better: Mapping[Node, Node | BySizes]) -> Graph:
 def _followed(n: Node, chosen: Mapping[Node, BySizes]) -> Expr | None:
     """The condition of all choices that a node reads, if it follows one of them pointwise."""
     read = [a for a in n.args if a.node in chosen]
-    alike = n.op in OPS and any(a.is_identity and a.node.shape == n.shape for a in read)
+    alike = n.op in OPS and any(a.is_all(n.shape) for a in read)
     first = {chosen[a.node].first for a in read}
     return next(iter(first)) if alike and len(first) == 1 and all(a.domain is None for a in read) else None
 

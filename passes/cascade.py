@@ -81,7 +81,7 @@ def why_not(graph: Graph, target: Target) -> tuple[str, ...]:
         graph, lambda n: n.args[0].node if n.op == "cascade" and state_count(n) == 1 else None
     )  # a reduction alone, as others may depend on it
     found = Finder(graph, target.gpu)
-    bare = rewrite(graph, lambda n: n.args[0].node if n.op == "contiguous" and n.args[0].is_identity and n.args[0].node.shape == n.shape else None)
+    bare = rewrite(graph, lambda n: n.args[0].node if n.op == "contiguous" and n.args[0].is_all(n.shape) else None)
     groups(rewrite(bare, found.rule), found.states, target, found.reasons)
     return tuple(dict.fromkeys(found.reasons))
 
@@ -208,7 +208,7 @@ class Finder:
                 del self.reasons[reasons:]
                 return None
             if total is None:
-                total = part.node if sign > 0 and part.is_identity and part.node.shape == n.shape else None
+                total = part.node if sign > 0 and part.is_all(n.shape) else None
                 total = total or elementwise("neg" if sign < 0 else "add", n.shape, part, *(() if sign < 0 else (scalar(const_node(0.0, n.dtype)),)))
             else:
                 total = elementwise("add" if sign > 0 else "sub", n.shape, identity(total), part, span=n.span)

@@ -157,7 +157,7 @@ class Redirected:
             new = view_as(wide(a.dtype) if widened else a.dtype, new)
             args.append(as_choice(new, operand_domain(n, k), self.known) if widened else new)
         d = wide(n.dtype) if widened else n.dtype
-        if n.op == "cast" and args[0].dtype is d and args[0].is_identity and args[0].node.shape == n.shape:
+        if n.op == "cast" and args[0].dtype is d and args[0].is_all(n.shape):
             result = args[0].node
         else:
             same = d is n.dtype and all(a.node is b.node for a, b in zip(args, n.args, strict=True))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 from ..ir.bounds import Known
 from ..ir.expr import ZERO, Expr, axis, call, const
-from ..ir.graph import Node, View, condition_of, const_node, elementwise, identity, make, reduce_node, scalar, truth
+from ..ir.graph import Node, View, condition_of, const_node, contiguous_node, elementwise, identity, reduce_node, scalar, truth
 from ..ir.record import record
 from ..ir.simplify import assuming, prove_le, simplify
 from .reading import factors, reads_of
@@ -139,7 +139,7 @@ def chosen_products(n: Node, known: Known, taken: set[str], bare_of: Callable[[N
         order = _as_it_lies((*left, *tests), axes)
         extents = found.extents(order)
         chosen = _rest(tree, common, {axis(a): axis(k) for k, a in enumerate(order)}, extents, n)
-        chosen = View(make("contiguous", n.dtype, extents, (chosen,), span=n.span), tuple(map(axis, order)))
+        chosen = View(contiguous_node(chosen, extents, n.span), tuple(map(axis, order)))
         bare = reduce_node("add", n.shape, n.attr.extents, product_of(found, (chosen, common)), n.span)
         return bare if None not in leaves_of or n.dtype.is_integer else taken_again(n, bare, taken)
     return _one_by_one(n, bare_of)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from ..ir.bounds import Known
 from ..ir.expr import ONE, ZERO, Expr, both, load, product
-from ..ir.kernel import Block, Buffer, If, Loop, Module, Region, Stmt, Store, While, map_expressions, with_body
+from ..ir.kernel import Block, Buffer, Loop, Module, Stmt, Store, with_parts
 from ..ir.record import replace
 from ..ir.renaming import at_places
 from ..ir.simplify import assuming, simplify
@@ -77,15 +77,8 @@ class _Axes:
                     loops = ()
                     if not self.divides(simplify(self.flat(n.attr, n.args, run), known)):
                         self.runs[n.attr] = run
-            match s:
-                case Loop():
-                    self.look(s.body, known, (*loops, s))
-                case If():
-                    self.look((*s.body, *s.orelse), known, loops)
-                case While() | Region():
-                    self.look(s.body, known, loops)
-                case _:
-                    pass
+            for inside in s.blocks():
+                self.look(inside, known, (*loops, s) if isinstance(s, Loop) else loops)
 
     def flat(self, name: str, index: tuple[Expr, ...], run: tuple[int, int]) -> Expr:
         position = ZERO
@@ -109,17 +102,9 @@ class _Axes:
 
         done: list[Stmt] = []
         for s in block:
-            match s:
-                case Loop() | While() | Region():
-                    known_inside = _inside(s, known) if isinstance(s, Loop) else known
-                    (head,) = map_expressions((with_body(s, ()),), lambda e: rewrite(e, read))
-                    assert isinstance(head, (Loop, While, Region))
-                    done.append(with_body(head, self.changed(s.body, known_inside)))
-                case If():
-                    done.append(If(rewrite(s.condition, read), self.changed(s.body, known), self.changed(s.orelse, known)))
-                case _:
-                    (same,) = map_expressions((s,), lambda e: rewrite(e, read))
-                    done.append(replace(same, index=at(same.buffer, same.index)) if isinstance(same, Store) and same.buffer in self.runs else same)
+            inside = _inside(s, known) if isinstance(s, Loop) else known
+            new = with_parts(s, lambda e: rewrite(e, read), lambda b, inside=inside: self.changed(b, inside))
+            done.append(replace(new, index=at(new.buffer, new.index)) if isinstance(new, Store) and new.buffer in self.runs else new)
         return tuple(done)
 
 

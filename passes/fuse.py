@@ -18,7 +18,7 @@ A node with more than MAX_USES different uses is real: a stencil of a stencil of
 
 from __future__ import annotations
 
-from ..ir.graph import Graph, Node, identity, make, with_operands
+from ..ir.graph import Graph, Node, contiguous_node, identity, with_operands
 from ..ir.target import Options, Target
 from .level_zero import every_operator, without_cascades
 from .uses import Planner
@@ -34,7 +34,7 @@ def fuse(ir: Graph, target: Target, options: Options) -> Graph:
     for node in ir.nodes():
         stored[node] = done[node] = with_operands(node, stored)
         if node in real and node not in outputs:
-            stored[node] = make("contiguous", node.dtype, node.shape, (identity(done[node]),), span=node.span)
+            stored[node] = contiguous_node(identity(done[node]), node.shape, node.span)
     return ir.with_outputs(tuple(done[n] for _, n in ir.outputs))
 
 

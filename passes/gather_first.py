@@ -11,7 +11,7 @@ that data decides are those of single axes of tensors in memory, which the gathe
 from __future__ import annotations
 
 from ..ir.expr import Expr, axis
-from ..ir.graph import Graph, Node, Shape, View, elementwise, gather_node, identity, iota_node, make, operand_domain, reduce_node, rewrite, users
+from ..ir.graph import Graph, Node, Shape, View, elementwise, gather_node, identity, iota_node, node_of, operand_domain, reduce_node, rewrite, users
 from ..ir.primops import OPS
 from ..ir.target import Options, Target
 from ..ir.walks import leaves, substitute
@@ -91,7 +91,7 @@ class _Gathered:
         found = run(self.read(source, self.n.shape, {}))
         if found is None or self.checked != set(self.data):
             return None
-        return found.node if found.is_identity and found.node.shape == self.n.shape else make("contiguous", self.n.dtype, self.n.shape, (found,))
+        return node_of(found, self.n.shape)
 
     def read(self, v: View, shape: Shape, reduced: dict[Expr, Expr]) -> Walk:
         """A view over the gather's source (and the axes of a reduction, which are `reduced` to those of `shape`), over `shape`."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..ir.bounds import Known
 from ..ir.expr import Expr, const, load, var
 from ..ir.graph import Graph
-from ..ir.kernel import Block, Buffer, If, Loop, Region, Stmt, Store, While, map_block, statements
+from ..ir.kernel import Block, Buffer, If, Loop, Stmt, Store, map_block, statements
 from ..ir.renaming import Names, rename_buffers
 from ..ir.walks import postorder
 from .nest_body import NestBody
@@ -91,16 +91,8 @@ def _placed(block: Block, loops: tuple[str, ...]) -> Iterator[tuple[tuple[str, .
     """Every statement in program order with the axes of the loops around it."""
     for s in block:
         yield loops, s
-        match s:
-            case Loop():
-                yield from _placed(s.body, (*loops, s.axis))
-            case If():
-                yield from _placed(s.body, loops)
-                yield from _placed(s.orelse, loops)
-            case While() | Region():
-                yield from _placed(s.body, loops)
-            case _:
-                pass
+        for inside in s.blocks():
+            yield from _placed(inside, (*loops, s.axis) if isinstance(s, Loop) else loops)
 
 
 def fill_block(buffer: Buffer, names: Names, value: Callable[[tuple[Expr, ...]], Expr]) -> Block:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ..ir.bounds import Known
 from ..ir.expr import ZERO, Expr, axis, both, ceildiv, const, product, where
-from ..ir.graph import Node, Shape, View, const_node, elementwise, identity, iota_node, make, reduce_node, scalar, scan_node
+from ..ir.graph import Node, Shape, View, const_node, contiguous_node, elementwise, identity, iota_node, reduce_node, scalar, scan_node
 from ..ir.simplify import simplify
 from .by_sizes import BySizes
 from .chosen_products import reads_inside
@@ -92,7 +92,7 @@ class _Chunks:
         value = elementwise("add", near.shape, identity(far), identity(near), span=p.node.span)
         for v in p.scale:
             value = elementwise("mul", near.shape, identity(value), v, span=p.node.span)
-        result = make("contiguous", value.dtype, value.shape, (identity(value),), span=p.node.span)
+        result = contiguous_node(identity(value), value.shape, p.node.span)
         at = axis(t.position)
         index = tuple({self.chunk: at // CHUNK, self.row: at % CHUNK}.get(k, axis(k)) for k in kept)
         return BySizes(many, View(result, index, many, 0), identity(p.node)).node(p.node.shape)
@@ -109,7 +109,7 @@ class _Chunks:
         counts = elementwise("less_than" if t.strict else "less_equal", scores.shape, first, second)
         zero = scalar(const_node(0.0 if scores.dtype.is_float else 0, scores.dtype))
         weights = elementwise("where", scores.shape, identity(counts), identity(scores), zero, span=p.node.span)
-        stored = make("contiguous", weights.dtype, weights.shape, (identity(weights),), span=p.node.span)
+        stored = contiguous_node(identity(weights), weights.shape, p.node.span)
         views = [View(stored, tuple(map(axis, own))), *(self._moved(f) for f in beside)]
         return self._sum(kept, (self.column,), views, self.extents)
 
@@ -142,7 +142,7 @@ class _Chunks:
         v = f.view.through({axis(mine): at} | {axis(a): e for a, e in places.items() if a < self.chunk})
         shape = tuple(self.extents[a] for a in own)
         padded = View(v.node, v.index, both(v.domain, at.lt(self.p.extents[mine])), 0)
-        stored = make("contiguous", v.dtype, shape, (padded,), span=self.p.node.span)
+        stored = contiguous_node(padded, shape, self.p.node.span)
         row = self.row if mine == t.position else self.column
         read = {self.chunk: axis(self.chunk) if chunk is None else chunk, self.row: axis(row)}
         return View(stored, tuple(read.get(a, axis(a)) for a in own))

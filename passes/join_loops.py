@@ -20,15 +20,16 @@ from collections.abc import Iterable, Set
 from typing import NamedTuple
 
 from ..ir.expr import ONE, Expr, var
-from ..ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Stmt, Store, nested, reads, statements, substitute_block, written
+from ..ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, nested, perfect, reads, statements, substitute_block, with_blocks, written
 from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
+from ..ir.statement import same
 from ..ir.walks import substitute
 from .schedule.cost import LOADED
 
 
-class Sum(NamedTuple):
-    """A perfect nest of reduction loops around accumulations into scalars."""
+class PerfectNest(NamedTuple):
+    """Loops of which each holds the next and nothing else, and what the last of them holds."""
 
     loops: tuple[Loop, ...]
     body: Block
@@ -36,6 +37,10 @@ class Sum(NamedTuple):
     @property
     def extents(self) -> list[tuple[Expr, Expr]]:
         return [(x.start, x.stop) for x in self.loops]
+
+
+class Sum(PerfectNest):
+    """One of reduction loops around accumulations into scalars."""
 
     def loads(self) -> dict[Expr, None]:
         """What is read at positions that move with the loops."""
@@ -52,13 +57,7 @@ class Sum(NamedTuple):
 
 
 def reduction(s: Stmt) -> Sum | None:
-    loops: list[Loop] = []
-    while isinstance(s, Loop) and s.kind == "reduce" and s.step is ONE:
-        loops.append(s)
-        if len(s.body) != 1 or not isinstance(s.body[0], Loop):
-            break
-        s = s.body[0]
-    body = loops[-1].body if loops else ()
+    loops, body = perfect((s,), lambda x: x.kind == "reduce" and x.step is ONE)
     changed = written(body)
     plain = all(isinstance(t, Let) or (isinstance(t, Store) and t.combiner and not t.index) for t in body)
     reads_back = any(e.buffers & changed for t in body for e in t.expressions())
@@ -78,17 +77,13 @@ def join_loops(block: Block, names: Names, registers: int, kept: frozenset[str] 
     """The block, and those inside it, with such loops joined; `kept` are the parallel axes around it."""
     result: list[Stmt] = []
     for s in block:
-        if isinstance(s, Loop):
-            inside = join_loops(s.body, names, registers, kept | {s.axis} if s.kind == "parallel" else kept)
-            s = s if inside == s.body else replace(s, body=inside)
-        elif isinstance(s, If):
-            s = If(s.condition, join_loops(s.body, names, registers, kept), join_loops(s.orelse, names, registers, kept))
-        result.append(s)
+        around = kept | {s.axis} if isinstance(s, Loop) and s.kind == "parallel" else kept
+        result.append(with_blocks(s, lambda b, around=around: join_loops(b, names, registers, around)))
     found = _pair(result, names, registers, kept)
     while found is not None:
         result = found
         found = _pair(result, names, registers, kept)
-    return tuple(result) if result != list(block) else block
+    return block if same(result, block) else tuple(result)
 
 
 def sums(block: Block) -> int:
@@ -99,10 +94,8 @@ def sums(block: Block) -> int:
         s = stack.pop()
         if reduction(s) is not None:
             found += 1
-        elif isinstance(s, Loop):
-            stack += s.body
-        elif isinstance(s, If):
-            stack += (*s.body, *s.orelse)
+        else:
+            stack += [t for inside in s.blocks() for t in inside]
     return found
 
 

@@ -55,10 +55,9 @@ def _contractions(block: Block, around: tuple[str, ...]) -> Iterator[Loop]:
             moving = [n.names & set(around) for n in reads(s.body) if s.axis in n.names]
             if any(m != moving[0] for m in moving):
                 yield s
-        elif isinstance(s, Loop):
-            yield from _contractions(s.body, (*around, s.axis) if s.kind == "parallel" else around)
-        elif isinstance(s, If):
-            yield from _contractions((*s.body, *s.orelse), around)
+        else:
+            for inside in s.blocks():
+                yield from _contractions(inside, (*around, s.axis) if isinstance(s, Loop) and s.kind == "parallel" else around)
 
 
 def _handing_on(a: Rows, b: Rows) -> int:

@@ -13,54 +13,43 @@ Two perfect nests of parallel loops of the same extents become one where the sec
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from ..ir.expr import ONE, Expr, load, var
-from ..ir.kernel import Block, If, Kernel, Let, Loop, Stmt, Store, nested, perfect, statements, substitute_block, written
+from ..ir.kernel import Block, Kernel, Let, Loop, Stmt, Store, nested, perfect, statements, substitute_block, with_blocks, written
 from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
+from ..ir.statement import same
 from ..ir.walks import postorder
+from .join_loops import PerfectNest
 
 MOST = 8  # buffers that one loop goes through side by side: each is a stream for the prefetchers of a machine
-
-
-class _Nest(NamedTuple):
-    loops: tuple[Loop, ...]
-    body: Block
-
-    @property
-    def extents(self) -> list[tuple[Expr, Expr]]:
-        return [(x.start, x.stop) for x in self.loops]
 
 
 def with_joined_siblings(kernel: Kernel, names: Iterable[str]) -> Kernel:
     """The kernel with such loops joined, inside other loops; `names` are taken elsewhere."""
     own = Names((*names, *defined(kernel.body)))
-    body = tuple(_inside(s, own) for s in kernel.body)
-    return kernel if all(a is b for a, b in zip(body, kernel.body, strict=True)) else replace(kernel, body=body)
+    body = [_inside(s, own) for s in kernel.body]
+    return kernel if same(body, kernel.body) else replace(kernel, body=tuple(body))
 
 
 def _inside(s: Stmt, names: Names) -> Stmt:
-    if isinstance(s, If):
-        body, orelse = (tuple(_inside(t, names) for t in block) for block in (s.body, s.orelse))
-        same = all(a is b for a, b in zip((*body, *orelse), (*s.body, *s.orelse), strict=True))
-        return s if same else If(s.condition, body, orelse)
-    if not isinstance(s, Loop):
-        return s
-    result: list[Stmt] = []
-    for t in s.body:
-        t = _inside(t, names)
-        one = _joined(result[-1], t, names) if result else None
-        if one is None:
-            result.append(t)
-        else:
-            result[-1] = one
-    return s if len(result) == len(s.body) and all(a is b for a, b in zip(result, s.body, strict=True)) else replace(s, body=tuple(result))
+    def joined(block: Block) -> Block:
+        result: list[Stmt] = []
+        for t in block:
+            t = _inside(t, names)
+            one = _joined(result[-1], t, names) if result and isinstance(s, Loop) else None
+            if one is None:
+                result.append(t)
+            else:
+                result[-1] = one
+        return block if same(result, block) else tuple(result)
+
+    return with_blocks(s, joined)
 
 
-def _nest(s: Stmt) -> _Nest | None:
+def _nest(s: Stmt) -> PerfectNest | None:
     loops, block = perfect((s,), lambda x: x.kind == "parallel" and x.step is ONE)
-    return _Nest(tuple(loops), block) if loops and all(isinstance(t, (Let, Store)) for t in block) else None
+    return PerfectNest(tuple(loops), block) if loops and all(isinstance(t, (Let, Store)) for t in block) else None
 
 
 def _joined(a: Stmt, b: Stmt, names: Names) -> Stmt | None:

@@ -16,7 +16,7 @@ from ..ir.decompose import expand
 from ..ir.dtypes import DType, f32, numpy_dtype
 from ..ir.errors import Unsupported
 from ..ir.expr import Expr, call, cast, const, load, make, var
-from ..ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, map_expressions, port_buffer, statements, with_body
+from ..ir.kernel import Alloc, Block, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, map_expressions, port_buffer, statements, with_blocks
 from ..ir.primops import COMBINERS
 from ..ir.record import replace
 from ..ir.target import Options, Target
@@ -80,14 +80,12 @@ class _Promotion:
                 return Let(s.name, self.value(s.value))
             case Store():
                 return self.store(s)
-            case Loop():
-                return with_body(s, self.block(s.body))
+            case Loop() | Region():
+                return with_blocks(s, self.block)
             case If():
                 return If(self.value(s.condition), self.block(s.body), self.block(s.orelse))
             case While():
                 return replace(s, condition=self.value(s.condition), body=self.block(s.body))
-            case Region():
-                return Region(self.block(s.body))
             case _:
                 return s
 

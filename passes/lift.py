@@ -14,7 +14,7 @@ from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.dtypes import INDEX, DType, bool_
 from ..ir.expr import ONE, TRUE, ZERO, Expr, Scalar, axis, both, call, const, in_range, maximum
-from ..ir.graph import Node, Shape, View, const_node, elementwise, gather_node, identity, iota_node, make, reduce_node, scan_node
+from ..ir.graph import Node, Shape, View, const_node, contiguous_node, elementwise, gather_node, identity, iota_node, reduce_node, scan_node
 from ..ir.kernel import identity_of
 from ..ir.primops import COMBINERS
 from ..ir.record import record, replace
@@ -272,7 +272,7 @@ class Lift:
         if not others:
             return condition
         found = self.folded_over("or", condition, others)
-        node = make("contiguous", bool_, found.node.shape, (identity(found.node),))  # by itself it runs along memory, whatever reads it
+        node = contiguous_node(identity(found.node), found.node.shape)  # by itself it runs along memory, whatever reads it
         return replace(found, node=node)
 
     def behind(self, wanted: Operand, index: Operand, extent: Expr) -> Operand:

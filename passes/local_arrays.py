@@ -11,7 +11,7 @@ stays in order instead.
 from __future__ import annotations
 
 from ..ir.expr import Expr, maximum, var
-from ..ir.kernel import Alloc, Block, Buffer, If, Loop, Nest, While, map_block, statements
+from ..ir.kernel import Alloc, Block, Buffer, Loop, Nest, map_block, statements
 from ..ir.record import replace
 from ..ir.renaming import at_places
 from ..ir.walks import leaves
@@ -53,13 +53,9 @@ def _find(block: Block, around: tuple[Loop, ...], found: dict[str, tuple[Buffer,
                 if local and not plain:
                     serial.add(s.axis)
                 _find(s.body, (*around, s) if plain else around, found, serial)
-            case Loop() | While():
-                _find(s.body, around, found, serial)
-            case If():
-                _find(s.body, around, found, serial)
-                _find(s.orelse, around, found, serial)
             case _:
-                pass
+                for inside in s.blocks():
+                    _find(inside, around, found, serial)
 
 
 __all__ = ["made_global"]

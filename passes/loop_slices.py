@@ -47,13 +47,9 @@ class Slice:
                         self._need(s, around, checks)
                 case Check():
                     checks = (*checks, s)
-                case If():
-                    self._walk(s.body, (*around, s), checks)
-                    self._walk(s.orelse, (*around, s), checks)
-                case Loop() | While():
-                    self._walk(s.body, (*around, s), checks)
                 case _:
-                    pass
+                    for inside in s.blocks():
+                        self._walk(inside, (*around, s), checks)
 
     def _need(self, s: Stmt, around: tuple[Stmt, ...], checks: tuple[Check, ...]) -> None:
         self.checks.update(id(c) for c in checks)

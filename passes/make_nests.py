@@ -24,7 +24,7 @@ import itertools
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX
 from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, cast, const, load
-from ..ir.graph import Graph, Node, View, identity, make, reduced_extents, state_axes, state_count
+from ..ir.graph import Graph, Node, View, real_node, reduced_extents, state_axes, state_count
 from ..ir.kernel import Block, Buffer, If, Kernel, Let, Loop, Module, written
 from ..ir.record import replace
 from ..ir.renaming import Names, defined, rename_buffers, unique_locals
@@ -54,7 +54,7 @@ def _distinct_outputs(graph: Graph) -> Graph:
     for name, node in graph.outputs:
         unchanged = node.op == "input" and node.attr.name == name
         while not unchanged and (node in seen or node.op == "input"):
-            node = make("contiguous", node.dtype, node.shape, (identity(node),), span=node.span)
+            node = real_node(node)
         seen.add(node)
         outputs.append(node)
     return graph.with_outputs(tuple(outputs))
@@ -363,7 +363,7 @@ class _Maker:
     def _with_base(self, node: Node, piece: Piece) -> Piece:
         """Add how the result starts: as a copy of a tensor in memory, or as something that is computed."""
         base, name = node.args[0], self.version[node]
-        if base.is_identity and base.node.shape == node.shape and base.node in self.version:
+        if base.is_all(node.shape) and base.node in self.version:
             return piece._replace(starts=((name, self.version[base.node]),))
         body = self._body()
         with body.nest(node.shape) as point:

@@ -157,7 +157,7 @@ def gives_nothing(state: Node, masked: Node) -> bool:
         return False
     fill = masked.args[2].node.attr.value
     value: dict[Node, Value] = {}
-    test = masked.args[0].node if masked.args[0].is_identity and masked.args[0].node.shape == masked.shape else None  # which does not hold
+    test = masked.args[0].node if masked.args[0].is_all(masked.shape) else None  # which does not hold
     for n in postorder(state.args[0].node):
         value[n] = fill if n is masked else 0.0 if n is test else _value(n, [value[a.node] if a.domain is None else None for a in n.args])
     result = value[state.args[0].node]

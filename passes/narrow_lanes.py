@@ -19,7 +19,6 @@ Sorted rows of 9 numbers of 16 bits in the first cache, AVX2: clang 0.28 of the 
 
 from __future__ import annotations
 
-from operator import is_
 from typing import NamedTuple
 
 from ..ir.dtypes import DType, i8, i16, i32
@@ -36,7 +35,7 @@ COMPARISONS = frozenset({"less_than", "less_equal", "equal", "not_equal"})
 def narrow_lanes(program: Program, target: Target, options: Options) -> Program:
     """See the head of this file."""
     functions = tuple(_function(f, target.vector_bytes * 8) for f in program.functions)
-    return program if all(map(is_, functions, program.functions)) else replace(program, functions=functions)
+    return program.with_functions(functions)
 
 
 def _counts_in_lanes(s: Define, register: int) -> bool:

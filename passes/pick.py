@@ -21,7 +21,22 @@ from typing import NamedTuple
 
 from ..ir.dtypes import INDEX, DType, bool_
 from ..ir.expr import ZERO, Expr, axis, const
-from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, gather_node, identity, iota_node, make, reduce_node, rewrite, scatter_node
+from ..ir.graph import (
+    Graph,
+    Node,
+    Shape,
+    View,
+    const_node,
+    contiguous_node,
+    elementwise,
+    gather_node,
+    identity,
+    iota_node,
+    node_of,
+    reduce_node,
+    rewrite,
+    scatter_node,
+)
 from ..ir.primops import OPS
 from ..ir.target import Options, Target
 from ..ir.walks import leaves
@@ -125,9 +140,7 @@ def _gathered(node: Node, pick: _Pick, rest: list[View], domain: Shape) -> Node 
     reduced = tuple(domain[k] for k in left if k >= node.rank)
     if reduced:
         return reduce_node("add", node.shape, reduced, value, node.span)
-    return (
-        value.node if value.is_identity and value.node.shape == node.shape else make("contiguous", node.dtype, node.shape, (value,), span=node.span)
-    )
+    return node_of(value, node.shape, node.span)
 
 
 def _at(v: View, r: int, places: dict[Expr, Expr], shape: Shape, index: View, extent: Expr) -> View | None:
@@ -168,7 +181,7 @@ def _scattered(node: Node, pick: _Pick, rest: list[View], domain: Shape) -> Node
     extents = tuple(e + 1 if k == r else e for k, e in enumerate(node.shape))
     at = tuple(identity(index) if k == r else identity(iota_node(places[axis(k)], shape)) for k in range(node.rank))
     total = scatter_node("add", View(_number(0, node.dtype), ()), value, at, shape, extents, node.span)
-    return make("contiguous", node.dtype, node.shape, (identity(total),), span=node.span)
+    return contiguous_node(identity(total), node.shape, node.span)
 
 
 def _rows(terms: list[View], rank: int) -> bool:

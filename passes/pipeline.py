@@ -36,10 +36,12 @@ class Pass:
     since: int = 0  # the first -O level that runs it
     optional: bool = False  # a search may try what comes out without it
     when: Callable[[IR, Target, Options], bool] = lambda ir, target, options: True
-    result: str = ""  # the level of what comes out; "" where it is the same
+    makes: str = ""  # the level of what comes out, where it is another
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "result", self.result or self.source)
+    @property
+    def result(self) -> str:
+        """The level of what comes out."""
+        return self.makes or self.source
 
     def load(self) -> Callable[[IR, Target, Options], IR]:
         """The pass itself; its module is imported when it is first asked for."""
@@ -137,7 +139,7 @@ PIPELINE: tuple[Pass, ...] = (
         when=_has("reduce"),
     ),
     Pass("fuse", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
-    Pass("make_nests", "graph", "one kernel for each node made real; loops are in logical order, nothing is scheduled", result="kernel"),
+    Pass("make_nests", "graph", "one kernel for each node made real; loops are in logical order, nothing is scheduled", makes="kernel"),
     Pass("split_complex", "kernel", "once for what tensors and what loops have made: nothing after it knows complex numbers"),
     Pass("flatten_temps", "kernel", "before whatever looks at positions: what is read as one axis is one", since=2),
     Pass("carry", "kernel", "before rows are joined, which asks what loops read of what they store", since=2),
@@ -190,7 +192,7 @@ PIPELINE: tuple[Pass, ...] = (
         when=_reads_at_quotients,
     ),
     Pass("schedule", "kernel", "at -O0 and -O1 only what the target demands (GPU axes), from -O2 the automatic schedule"),
-    Pass("lower", "kernel", "flat addresses and vectors; from here on nothing is decided", result="program"),
+    Pass("lower", "kernel", "flat addresses and vectors; from here on nothing is decided", makes="program"),
     Pass("simplify_index", "program", "addresses are sums of products now; bounds of the loops are known"),
     Pass(
         "narrow_lanes",

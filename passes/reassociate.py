@@ -23,7 +23,7 @@ from ..ir import polynomial as pl
 from ..ir.bounds import Known
 from ..ir.contraction_order import kept_names
 from ..ir.expr import FALSE, TRUE, Expr, axis, both, call, product
-from ..ir.graph import Graph, Node, View, elementwise, identity, make, postorder, reduce_node
+from ..ir.graph import Graph, Node, View, elementwise, identity, make, postorder, real_node, reduce_node
 from ..ir.polynomial import Monomial, Poly
 from ..ir.record import replace
 from ..ir.simplify import assuming, simplify
@@ -215,7 +215,7 @@ def _part(p: Product, order: Order, wanted: Expr | None, last: bool = False) -> 
     if wanted is None or last:
         node = reduce_node("add", shape, extents_where(wanted, reduced), value, p.node.span)
     else:
-        node = _stored(reduce_node("add", extents_where(wanted, shape), reduced, value, p.node.span))
+        node = real_node(reduce_node("add", extents_where(wanted, shape), reduced, value, p.node.span))
     return _Part(View(node, tuple(map(axis, kept))), kept)
 
 
@@ -232,10 +232,6 @@ def _names(axes: Iterable[int] = ()) -> list[str]:
     return [str(a) for a in axes]
 
 
-def _stored(n: Node) -> Node:
-    return make("contiguous", n.dtype, n.shape, (identity(n),), span=n.span)
-
-
 def _as_written(p: Product, wanted: Expr | None) -> Node:
     """The sum as it is.  Where `wanted` does not hold, nothing of it is."""
     done: dict[Node, Node] = {}
@@ -245,7 +241,7 @@ def _as_written(p: Product, wanted: Expr | None) -> Node:
             done[n] = make(n.op, n.dtype, n.shape, args, replace(n.attr, extents=extents_where(wanted, n.attr.extents)), n.span)
         elif n in p.through:
             some = make(n.op, n.dtype, extents_where(wanted, n.shape), args, n.attr, n.span)
-            done[n] = _stored(some) if n.op == "reduce" else some
+            done[n] = real_node(some) if n.op == "reduce" else some
         else:
             done[n] = n
     return done[p.node]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from ..ir.bounds import Known
 from ..ir.expr import ZERO, Expr, axis, product, total, var
-from ..ir.graph import Graph, Node, Shape, View, identity, make, operand_domain
+from ..ir.graph import Graph, Node, Shape, View, contiguous_node, identity, make, operand_domain
 from ..ir.kernel import Block, Loop, Nest, accesses, substitute_block
 from ..ir.record import record, replace
 from ..ir.renaming import at_places, defined
@@ -43,7 +43,7 @@ def row_axes(ir: Graph, target: Target, options: Options) -> Graph:
             continue
         args = tuple(_read(n, k, a, rows, done, known) for k, a in enumerate(n.args))
         done[n] = n if args == n.args else make(n.op, n.dtype, n.shape, args, n.attr, n.span)
-        if n.op == "contiguous" and args[0].node is not n.args[0].node and args[0].is_identity and args[0].node.shape == n.shape:
+        if n.op == "contiguous" and args[0].node is not n.args[0].node and args[0].is_all(n.shape):
             done[n] = args[0].node
     outputs = [(name, rows[n].whole(done[n], n.shape, known) if n in rows else done[n]) for name, n in ir.outputs]
     return ir.with_outputs(tuple(n for _, n in outputs))
@@ -66,7 +66,7 @@ class _Rows:
     def whole(self, node: Node, shape: Shape, known: Known) -> Node:
         """The result with one axis of rows again."""
         view = self.view(node, tuple(axis(k) for k in range(len(shape))), shape, known)
-        return make("contiguous", node.dtype, shape, (view,), span=node.span)
+        return contiguous_node(view, shape, node.span)
 
 
 def _read(user: Node, k: int, view: View, rows: dict[Node, _Rows], done: dict[Node, Node], known: Known) -> View:

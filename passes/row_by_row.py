@@ -62,4 +62,4 @@ def _relative(n: Node) -> Node | None:
 def _plain(n: Node) -> bool:
     """Whether a reduction is over the last axes of what it reads, as that lies."""
     a = n.args[0]
-    return a.is_identity and a.node.shape == (*n.shape, *n.attr.extents)
+    return a.is_all((*n.shape, *n.attr.extents))

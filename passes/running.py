@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ..ir import polynomial as pl
 from ..ir.bounds import Known
 from ..ir.expr import ONE, ZERO, Expr, axis
-from ..ir.graph import Graph, Node, View, elementwise, identity, make, rewrite, scan_node
+from ..ir.graph import Graph, Node, View, contiguous_node, elementwise, identity, rewrite, scan_node
 from ..ir.primops import COMBINERS
 from ..ir.simplify import prove_le
 from ..ir.target import Options, Target
@@ -76,7 +76,7 @@ def _running(node: Node, known: Known, options: Options) -> Node | None:
         return so_far
     begins = None if mask.reach is ZERO else ZERO.le(reaches)
     read = View(so_far, tuple(reaches if k == j else axis(k) for k in range(node.rank)), begins, masked.fill if begins is not None else 0)
-    return make("contiguous", node.dtype, node.shape, (read,), span=node.span)
+    return contiguous_node(read, node.shape, node.span)
 
 
 def _mask(condition: Expr, r: int) -> _Mask | None:

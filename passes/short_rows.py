@@ -50,7 +50,7 @@ def without_cascades(node: Node, in_memory: Container[Node]) -> Node:
         if n.op == "cast" and n.args[0].node.op == "cascade" and n.dtype.is_float:  # states are f32 where they were smaller floats
             done[n] = run(_narrowed(done[n], {}))
         extreme = unguarded(identity(done[n]))
-        if extreme.is_identity and extreme.node.op == "reduce" and extreme.node.shape == n.shape:  # a guard for extremes of a part of the row
+        if extreme.is_all(n.shape) and extreme.node.op == "reduce":  # a guard for extremes of a part of the row
             done[n] = extreme.node
     return done[node]
 
@@ -63,7 +63,7 @@ def _narrowed(node: Node, done: dict[Node, Node]) -> Walk:
         if n.dtype is not wide.dtype:
             return n
         if n not in done:
-            if n.op == "cast" and n.args[0].is_identity and n.args[0].dtype is small and n.args[0].node.shape == n.shape:
+            if n.op == "cast" and n.args[0].dtype is small and n.args[0].is_all(n.shape):
                 done[n] = n.args[0].node
             elif n.op in OPS or n.op == "reduce":
                 args = []

@@ -18,7 +18,7 @@ from ..ir.constants import computed, single
 from ..ir.dtypes import DType, bool_, c64, f32
 from ..ir.evaluate import evaluate
 from ..ir.expr import FALSE, ONE, TRUE, ZERO, axis, both, call, const
-from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, make, operand_domain
+from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, make, node_of, operand_domain
 from ..ir.kernel import identity_of
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_equal, simplify as simplified
@@ -46,13 +46,7 @@ class _Simplifier:
     def graph(self) -> Graph:
         for n in self.whole.nodes():
             self.found[n] = self.rewritten(n)
-        return self.whole.with_outputs(tuple(self.node(self.found[n], n.shape) for _, n in self.whole.outputs))
-
-    def node(self, view: View, shape: Shape) -> Node:
-        """A node of this shape with the values of the view."""
-        if view.is_identity and view.node.shape == shape:
-            return view.node
-        return make("contiguous", view.dtype, shape, (view,))
+        return self.whole.with_outputs(tuple(node_of(self.found[n], n.shape) for _, n in self.whole.outputs))
 
     def rewritten(self, n: Node) -> View:
         args = tuple(self.read(n, k, a) for k, a in enumerate(n.args))
@@ -71,10 +65,10 @@ class _Simplifier:
         shape = operand_domain(user, k)
         source = self.found[view.node]
         if user.op in ("nest", "cascade", "previous"):
-            return identity(self.node(source, view.node.shape))
+            return identity(node_of(source, view.node.shape))
         new = through(view, source)
         if new is None:
-            new = View(self.node(source, view.node.shape), view.index, view.domain, view.fill)
+            new = View(node_of(source, view.node.shape), view.index, view.domain, view.fill)
         return self.tidied(self.settled(new, shape), shape)
 
     def settled(self, view: View, shape: Shape) -> View:

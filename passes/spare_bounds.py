@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Set
 from math import frexp
-from operator import is_
 
 from ..ir.dtypes import f32
 from ..ir.expr import FOLDS, LONG, Expr, broadcast, const, make
@@ -56,7 +55,7 @@ DEEPEST = 16  # names, of names, that a range is looked for in
 def spare_bounds(program: Program, target: Target, options: Options) -> Program:
     """See the head of this file."""
     functions = tuple(_function(f, target) for f in program.functions)
-    return program if all(map(is_, functions, program.functions)) else replace(program, functions=functions)
+    return program.with_functions(functions)
 
 
 def _function(f: Function, target: Target) -> Function:

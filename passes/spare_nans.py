@@ -45,7 +45,7 @@ from ..ir.kernel import (
 from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, substitute
-from .schedule.tree import children, path_to
+from .schedule.tree import path_to
 
 INSTEAD = {"max": LARGER.name, "min": SMALLER.name}
 MOST_WAYS = 32  # through a kernel, told apart by what is lost
@@ -80,7 +80,7 @@ class _Extreme(NamedTuple):
 
 
 def _candidates(block: Block, target: Target) -> Iterator[_Extreme]:
-    for inner in chain((block,), (b for s in statements(block) for b in children(s))):
+    for inner in chain((block,), (b for s in statements(block) for b in s.blocks())):
         for k, loop in enumerate(inner):
             if not isinstance(loop, Loop) or loop.kind != "reduce":
                 continue

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ..ir.dtypes import DType, c64
 from ..ir.expr import ONE, ZERO, Expr, const, load, make, var
 from ..ir.graph import PARTS
-from ..ir.kernel import Alloc, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, statements
+from ..ir.kernel import Alloc, Block, Buffer, Check, If, Kernel, Let, Loop, Module, Region, Stmt, Store, While, statements, with_parts
 from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, rebuild
@@ -83,14 +83,8 @@ class _Splitter:
                 body = self.block(s.body)
                 start, stop, step = (self.single(e) for e in (s.start, s.stop, s.step))
                 return (replace(s, start=start, stop=stop, step=step, body=body, kind="serial" if self.multiplies(s) else s.kind),)
-            case If():
-                return (If(self.single(s.condition), self.block(s.body), self.block(s.orelse)),)
-            case While():
-                return (While(self.single(s.condition), self.block(s.body), None if s.limit is None else self.single(s.limit)),)
-            case Region():
-                return (Region(self.block(s.body)),)
-            case Check():
-                return (replace(s, condition=self.single(s.condition)),)
+            case If() | While() | Region() | Check():
+                return (with_parts(s, self.single, self.block),)
             case _:
                 return (s,)
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..ir.bounds import Known
-from ..ir.dtypes import DType
 from ..ir.expr import ONE, ZERO, Expr, axis, both, const, floordiv, mod
-from ..ir.graph import Node, Shape, View, condition_of, elementwise, identity, make, truth
+from ..ir.graph import Node, Shape, View, condition_of, contiguous_node, elementwise, identity, node_of, truth
 from ..ir.polynomial import coefficient, degree, expr as from_poly, poly
 from ..ir.simplify import prove_equal, simplify
 from ..ir.walks import postorder, substitute
@@ -100,7 +99,7 @@ def turn_of(event: Event, turn: Turn, view: View, old: Node, shape: Shape, known
     )
     base = _without_rest(base, turn, {turn.first})
     made = elementwise("where", own, condition, view, base, span=event.span)
-    return make("contiguous", old.dtype, shape, (View(made, turn.apart(rank)),), span=event.span)
+    return contiguous_node(View(made, turn.apart(rank)), shape, event.span)
 
 
 def _without_rest(base: View, turn: Turn, stored: set[int]) -> View:
@@ -121,13 +120,11 @@ def _without_rest(base: View, turn: Turn, stored: set[int]) -> View:
 def box_of(event: Event, view: View, domain: Expr | None, old: Node, shape: Shape) -> Node:
     """A box of the tensor is the value, the rest as it was."""
     if old.op == "const" and view.domain is None:
-        return make("contiguous", old.dtype, shape, (View(view.node, view.index, domain, old.attr.value),), span=event.span)
+        return contiguous_node(View(view.node, view.index, domain, old.attr.value), shape, event.span)
     base = View(old, ()) if old.op == "const" else identity(old)
     return elementwise("where", shape, truth(domain), View(view.node, view.index, both(domain, view.domain), view.fill), base, span=event.span)
 
 
-def whole(view: View, dtype: DType, shape: Shape) -> Node:
+def whole(view: View, shape: Shape) -> Node:
     """The view as a node of this shape."""
-    if view.is_identity and view.node.shape == shape and view.node.op != "const":
-        return view.node
-    return make("contiguous", dtype, shape, (view,))
+    return contiguous_node(view, shape) if view.node.op == "const" else node_of(view, shape)

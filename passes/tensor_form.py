@@ -148,7 +148,7 @@ class _Versions:
 
     def _real(self, buffer: str, node: Node) -> Node:
         shape = self.found.arrays[buffer][1]
-        return whole(View(node, ()), node.dtype, shape) if node.op == "const" and shape else node
+        return whole(View(node, ()), shape) if node.op == "const" and shape else node
 
     # ---- groups that stay loops
 
@@ -279,7 +279,7 @@ class _Versions:
             if event.combiner and reduced and old is not const_node(identity_of(event.combiner, dtype).attr, dtype):
                 base = View(old, ()) if old.op == "const" else identity(old)
                 return elementwise(COMBINERS[event.combiner].op, shape, base, lift.view(value, axes, covered[0]))
-            return whole(lift.view(value, axes, covered[0]), dtype, shape)
+            return whole(lift.view(value, axes, covered[0]), shape)
         if event.combiner and reduced:
             old_value = lift.lift(_old(event, dtype), None, event.loops)
             value = lift.apply(call(COMBINERS[event.combiner].op, identity_of(event.combiner, dtype), const(1, dtype)), [old_value, value])

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from functools import cached_property
-from operator import is_
 from typing import Final
 
 from ..ir.dtypes import INDEX
@@ -42,7 +41,7 @@ _FUNCTIONS: Final = FUNCTIONS | {"gather"}
 def unroll(program: Program, target: Target, options: Options) -> Program:
     """In every function; the entry has no loops of its own that matter."""
     functions = tuple(f if (body := _Marking(f.body).block(f.body)[0]) is f.body else replace(f, body=body) for f in program.functions)
-    return program if all(map(is_, functions, program.functions)) else replace(program, functions=functions)
+    return program.with_functions(functions)
 
 
 class _Marking:

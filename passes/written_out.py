@@ -24,6 +24,7 @@ from ..ir.kernel import (
     Stmt,
     Store,
     While,
+    map_block,
     map_expressions,
     statements,
     substitute_block,
@@ -281,12 +282,9 @@ class _Variables:
         def leaf(n: Expr) -> Expr | None:
             return load(name, n.dtype) if n.op == "load" and (name := place.get((n.attr, n.args))) else None
 
-        def variable(s: Stmt) -> Stmt:
+        def variable(s: Stmt) -> Block | None:
             name = place.get((s.buffer, s.index)) if isinstance(s, Store) else None
-            return s if name is None else replace(s, buffer=name, index=())
-
-        def nested(block: Block) -> Block:
-            return tuple(If(s.condition, nested(s.body), nested(s.orelse)) if isinstance(s, If) else variable(s) for s in block)
+            return None if name is None else (replace(s, buffer=name, index=()),)
 
         result: list[Stmt] = [Alloc(Buffer(name, self.arrays[buffer].dtype, (), "register")) for (buffer, _), name in place.items()]
         known: set[str] = set()
@@ -303,7 +301,7 @@ class _Variables:
                     known.add(name)
                     if buffer not in own and (fresh.get(buffer) != index or (buffer, index) in read):
                         result.append(Store(name, (), load(buffer, self.arrays[buffer].dtype, *index)))
-            result += nested(map_expressions((s,), lambda e: rewrite(e, leaf)))
+            result += map_block(map_expressions((s,), lambda e: rewrite(e, leaf)), variable)
         spans = {(s.buffer, s.index): s.span for s in statements(body) if isinstance(s, Store)}
         for (buffer, index), name in place.items():
             if buffer not in own and (buffer, index) in spans:
@@ -320,9 +318,8 @@ def _in_order(body: Block, sure: bool = True) -> Iterator[tuple[Stmt, bool]]:
     """All statements, and whether they always run."""
     for s in body:
         yield s, sure
-        if isinstance(s, If):
-            yield from _in_order(s.body, False)
-            yield from _in_order(s.orelse, False)
+        for inside in s.blocks():
+            yield from _in_order(inside, False)
 
 
 def _accesses(s: Stmt) -> Iterator[tuple[str, tuple[Expr, ...], bool]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from ..ir.program import Array, Assign, Block, Call, Define, Fail, For, If, Program, Region, Scratch, Stmt, While, named
+from ..ir.program import Array, Assign, Block, Call, Define, Fail, For, Program, Region, Scratch, Stmt, named
 from ..ir.walks import postorder
 
 
@@ -19,10 +19,7 @@ def with_team(block: Block) -> Iterator[tuple[Stmt, str]]:
     while stack:
         s, team = stack.pop()
         yield s, team
-        if isinstance(s, If):
-            stack.extend((x, team) for x in reversed(s.body + s.orelse))
-        elif isinstance(s, (For, While, Region)):
-            stack.extend((x, team_inside(s, team)) for x in reversed(s.body))
+        stack.extend((x, team_inside(s, team)) for inside in reversed(s.blocks()) for x in reversed(inside))
 
 
 def team_inside(stmt: Stmt, around: str) -> str:

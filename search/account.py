@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ..ir.expr import Expr, size, total, var
 from ..ir.kernel import Buffer, Module, port_buffer
-from ..ir.program import Call, Define, For, Function, If, Program, Region, Scratch, Stmt, While, statements
+from ..ir.program import Call, Define, For, Function, Program, Region, Scratch, Stmt, statements
 from ..ir.record import record, replace
 from ..ir.simplify import simplify
 from ..ir.text import show_expr
@@ -116,18 +116,12 @@ def scratch_of(function: Function) -> tuple[Expr, Expr]:
     stack: list[tuple[Stmt, bool]] = [(s, False) for s in reversed(function.body)]
     while stack:
         s, team = stack.pop()
-        match s:
-            case Define(value=Expr() as e):
-                lets[var(s.name, s.dtype)] = substitute(e, lets)
-            case Scratch():
-                found[team].append(substitute(s.count, lets) * s.dtype.bytes)
-            case If():
-                stack += [(t, team) for t in reversed((*s.body, *s.orelse))]
-            case For() | While() | Region():
-                inner = team or isinstance(s, Region) or (isinstance(s, For) and s.pragma == "parallel")
-                stack += [(t, inner) for t in reversed(s.body)]
-            case _:
-                pass
+        if isinstance(s, Define) and s.value is not None:
+            lets[var(s.name, s.dtype)] = substitute(s.value, lets)
+        elif isinstance(s, Scratch):
+            found[team].append(substitute(s.count, lets) * s.dtype.bytes)
+        team = team or isinstance(s, Region) or (isinstance(s, For) and s.pragma == "parallel")
+        stack += [(t, team) for inside in reversed(s.blocks()) for t in reversed(inside)]
     return simplify(total(found[0])), simplify(total(found[1]))
 
 

@@ -39,6 +39,7 @@ _REASONING = (
     "test_simplify_index.py",
     "test_simplify_forms.py",
     "test_bounds.py",
+    "test_knowledge.py",
     "test_build_simplify.py",
 )
 _MOVEMENT = ("test_views.py", "test_views_positions.py", "test_build_graph.py", "test_dsl_meaning.py")

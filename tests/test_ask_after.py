@@ -11,13 +11,11 @@ import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
-from luminal.compiler import Settings, compilations
-from luminal.ir.graph import Graph
+from stages import graph_after
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
 SEED = 11
-V3 = "x86-64-v3"
 Array = np.ndarray
 
 
@@ -95,19 +93,9 @@ def kernel(name: str) -> Callable[..., Any]:
     return luminal.compile(text_of(name), runtime="clang")
 
 
-@cache
-def graph_of(text: str) -> Graph:
-    seen: list[Graph] = []
-    (found,) = compilations(
-        text, Settings(runtime="clang", target=V3), observer=lambda step: seen.append(step.ir) if step.name == "ask_after" else None
-    )
-    assert found.module.kernels
-    return seen[-1]
-
-
 @pytest.mark.parametrize("name", FORMS)
 def test_what_is_multiplied(name: str) -> None:
-    nodes = graph_of(text_of(name)).nodes()
+    nodes = graph_after("ask_after", text_of(name)).nodes()
     assert any(n.op == "nest" for n in nodes) == ("nest again" in FORMS[name].ways)
     assert any(n.op == "contiguous" for n in nodes) == ("masked" in FORMS[name].ways)
 
@@ -140,7 +128,7 @@ def test_windows_over_an_edge() -> None:
     loops = "(dotimes (n N) (dotimes (o O) (dotimes (i H) (dotimes (j V) (dotimes (c C) (dotimes (p 3) (dotimes (q 3) {}))))))))"
     asked = "(if (and (<= 1 (+ i p)) (<= (+ i p) H) (<= 1 (+ j q)) (<= (+ j q) V)) (incf (aref Y n o i j) (* (aref X n c (- (+ i p) 1) (- (+ j q) 1)) (aref W o c p q))))"
     text = f"(composite windows ((X{{f32}}[N C H V] W{{f32}}[O C 3 3]) -> (Y{{f32}}[N O H V])) {loops.format(asked)}"
-    assert not any(n.op == "contiguous" for n in graph_of(text).nodes())
+    assert not any(n.op == "contiguous" for n in graph_after("ask_after", text).nodes())
     f, rng = luminal.compile(text, runtime="clang"), np.random.default_rng(SEED)
     for n, c, o, h, v in ((2, 3, 5, 7, 9), (1, 4, 33, 1, 1), (1, 1, 1, 6, 40), (0, 2, 2, 4, 4)):
         x, w = rng.standard_normal((n, c, h, v)).astype(np.float32), rng.standard_normal((o, c, 3, 3)).astype(np.float32)
@@ -195,7 +183,7 @@ def test_filters_over_an_edge(leading: str) -> None:
 
 
 def again(text: str) -> bool:
-    return any(n.op == "nest" and n.attr.nest is not None and n.attr.nest.name == "again" for n in graph_of(text).nodes())
+    return any(n.op == "nest" and n.attr.nest is not None and n.attr.nest.name == "again" for n in graph_after("ask_after", text).nodes())
 
 
 CHOSEN = """(composite chosen ((A{{f32}}[M K] I{{i64}}[K] B{{f32}}[V N]) -> (C{{f32}}[M N]))
@@ -207,7 +195,7 @@ def test_rows_that_data_chooses(condition: str, masked: bool) -> None:
     """They are copied, and multiplied as any others; where the choice alone says which are read, what it leaves out is 0 as it stands."""
     text = CHOSEN.format(condition, "(aref I p)")
     assert again(text)
-    assert any(n.op == "contiguous" and n.args[0].node.op == "where" for n in graph_of(text).nodes()) == masked
+    assert any(n.op == "contiguous" and n.args[0].node.op == "where" for n in graph_after("ask_after", text).nodes()) == masked
 
 
 def test_rows_for_every_term_are_no_operand() -> None:
@@ -221,6 +209,6 @@ def test_rows_for_every_term_are_no_operand() -> None:
 def test_integers() -> None:
     """Nothing is looked at twice: 0 times an integer is 0."""
     text = f"(composite form ((A{{i32}}[M K] B{{i32}}[K N]) -> (C{{i32}}[M N])) (dotimes (i M) (dotimes (j N) (dotimes (p K) (if (<= p i) (incf (aref C i j) {TERM}))))))"
-    assert not any(n.op == "nest" for n in graph_of(text).nodes())
+    assert not any(n.op == "nest" for n in graph_after("ask_after", text).nodes())
     a, b = (np.random.default_rng(SEED).integers(-9, 9, shape, np.int32) for shape in ((40, 21), (21, 30)))
     np.testing.assert_array_equal(luminal.compile(text, runtime="clang")(a, b), np.tril(a) @ b)

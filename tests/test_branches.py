@@ -9,13 +9,11 @@ import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
-from luminal.compiler import Settings, compilations
-from luminal.ir.graph import Graph
+from stages import graph_after
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
 SEED = 13
-V3 = "x86-64-v3"
 Array = np.ndarray
 LOOPS = "(dotimes (i M) (dotimes (j N) (dotimes (p K) {})))"
 ADD = "(incf (aref C i j) {})"
@@ -108,18 +106,9 @@ def reference(name: str, arrays: list[Array]) -> Array:
         )
 
 
-def graph_of(text: str) -> Graph:
-    seen: list[Graph] = []
-    (found,) = compilations(
-        text, Settings(runtime="clang", target=V3), observer=lambda step: seen.append(step.ir) if step.name == "ask_after" else None
-    )
-    assert found.module.kernels
-    return seen[-1]
-
-
 @pytest.mark.parametrize("name", FORMS)
 def test_sums(name: str) -> None:
-    nodes = graph_of(text_of(name)).nodes()
+    nodes = graph_after("ask_after", text_of(name)).nodes()
     assert sum(n.op == "reduce" for n in nodes) == FORMS[name].products
     assert any(n.op == "nest" for n in nodes) == FORMS[name].again
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
-from luminal.ir.graph import Graph
 from luminal.ir.kernel import Check, statements, written
+from stages import graph_after
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
@@ -93,19 +93,9 @@ def kernel(name: str) -> Callable[..., Any]:
     return luminal.compile(text_of(name), runtime="clang")
 
 
-@cache
-def graph_of(text: str) -> Graph:
-    seen: list[Graph] = []
-    (found,) = compilations(
-        text, Settings(runtime="clang", target=V3), observer=lambda step: seen.append(step.ir) if step.name == "raise_loops" else None
-    )
-    assert found.module.kernels
-    return seen[-1]
-
-
 @pytest.mark.parametrize("name", FORMS)
 def test_loops_are_tensors(name: str) -> None:
-    ops = [n.op for n in graph_of(text_of(name)).nodes()]
+    ops = [n.op for n in graph_after("raise_loops", text_of(name)).nodes()]
     assert "gather" in ops and "nest" not in ops
 
 
@@ -153,7 +143,7 @@ def test_positions_that_are_wanted_are_asked_about(name: str, rows: int) -> None
 def test_rows_that_are_read_once_stay_loops() -> None:
     """Loops pass over what they do not want: that is less than to look at it."""
     bag = "(composite bag ((E{f32}[V D] I{i64}[B L]) -> (Y{f32}[B D])) (dotimes (b B) (dotimes (l L) (if (>= (aref I b l) 0) (dotimes (d D) (incf (aref Y b d) (aref E (aref I b l) d)))))))"
-    assert any(n.op == "nest" for n in graph_of(bag).nodes())
+    assert any(n.op == "nest" for n in graph_after("raise_loops", bag).nodes())
 
 
 @needs_cc

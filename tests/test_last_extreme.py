@@ -8,13 +8,11 @@ import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
-from luminal.compiler import Settings, compilations
-from luminal.ir.graph import Graph
+from stages import graph_after
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
 SEED = 9
-V3 = "x86-64-v3"
 Array = np.ndarray
 
 
@@ -60,23 +58,14 @@ def text_of(port: str, code: str) -> str:
     return f"(composite seek ((X{{f32}}[M N]) -> ({port})) {code})"
 
 
-def raised(text: str) -> Graph:
-    seen: list[Graph] = []
-    (found,) = compilations(
-        text, Settings(runtime="clang", target=V3), observer=lambda step: seen.append(step.ir) if step.name == "raise_loops" else None
-    )
-    assert found.module.kernels
-    return seen[-1]
-
-
 @pytest.mark.parametrize("name", FORMS)
 def test_no_loops_are_left(name: str) -> None:
-    assert not any(n.op == "nest" for n in raised(text_of(*FORMS[name][:2])).nodes())
+    assert not any(n.op == "nest" for n in graph_after("raise_loops", text_of(*FORMS[name][:2])).nodes())
 
 
 @pytest.mark.parametrize("name", STAY)
 def test_what_stays_loops(name: str) -> None:
-    assert any(n.op == "nest" for n in raised(text_of("Y{i64}[M]", STAY[name])).nodes())
+    assert any(n.op == "nest" for n in graph_after("raise_loops", text_of("Y{i64}[M]", STAY[name])).nodes())
 
 
 @needs_cc
@@ -103,7 +92,7 @@ def test_of_what_is_computed() -> None:
           (dotimes (k D) (set t (- (aref X i k) (aref Y j k))) (incf d (* t t)))
           (if (< d best) (progn (set best d) (set at j))))
         (setf (aref Z i) at) (setf (aref W i) best)))"""
-    assert not any(n.op == "nest" for n in raised(text).nodes())
+    assert not any(n.op == "nest" for n in graph_after("raise_loops", text).nodes())
     f, rng = luminal.compile(text, runtime="clang"), np.random.default_rng(SEED)
     for m, n, d in ((1, 1, 1), (37, 53, 5), (40, 300, 16), (7, 0, 3)):
         x, y = rng.standard_normal((m, d)).astype(np.float32), rng.standard_normal((n, d)).astype(np.float32)

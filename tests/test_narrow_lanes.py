@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from textwrap import dedent, indent
+from textwrap import dedent
 
 import luminal
 import numpy as np
 import pytest
 from compilers import FAMILIES
+from lowering import body_of, program_of
 from luminal.ir.interpret.program import run
 from luminal.ir.program import Program
 from luminal.ir.target import Options, Target
-from luminal.ir.text import read, show
 from luminal.passes.narrow_lanes import narrow_lanes
 
 TARGET = Target("clang", "test", "a test machine", vector_bytes=32)
@@ -22,9 +22,7 @@ HEAD = "program k v1\nin x: i16[16]\nin w: i64[16]\nout y: i16[16]\nout z: i64[1
 
 
 def program(body: str) -> Program:
-    result = read(HEAD + indent(dedent(body).strip(), "  ") + "\n\nentry:\n  call k_0(x, w, y, z)\n")
-    assert isinstance(result, Program)
-    return result
+    return program_of(body, HEAD, "call k_0(x, w, y, z)")
 
 
 def narrowed(body: str) -> str:
@@ -39,8 +37,7 @@ def narrowed(body: str) -> str:
         assert run(p, memory, {}) == 0
     for name in ("y", "z"):
         np.testing.assert_array_equal(found[0][name], found[1][name])
-    text = show(after)
-    return dedent("\n".join(text[text.index("\nfunction ") + 1 : text.index("\nentry:")].rstrip().split("\n")[1:]))
+    return body_of(after)
 
 
 def test_choices_and_sums_of_literals_take_the_width_of_the_data() -> None:

@@ -1,46 +1,23 @@
-"""simplify_index and hoist: what they take away and what they leave."""
+"""simplify_index: what it takes away and what it leaves."""
 
 from __future__ import annotations
 
-from textwrap import dedent, indent
+from textwrap import dedent
 
 import pytest
+from lowering import SERIAL, body_of, program_of
 from luminal.ir import polynomial as pl
 from luminal.ir.bounds import Known
 from luminal.ir.expr import ZERO, call, const, size, var
 from luminal.ir.graph import Size
-from luminal.ir.program import For, Program
+from luminal.ir.program import For
 from luminal.ir.simplify import prove, simplify
-from luminal.ir.target import Options, Target
-from luminal.ir.text import read, show
-from luminal.passes.hoist import hoist
+from luminal.ir.target import Options
 from luminal.passes.simplify_index import inside_loop, simplify_index
-
-TARGET = Target("clang", "test", "a test machine")
-HEAD = (
-    "program k v1\nsize M\nsize N multiple 4\nin x: f32[M, N]\nout y: f32[M, N]\nrequire 4 <= M\n\n"
-    "function k_0(const f32* x, const f32* b, const i64* at, f32* y, f32* z, f32 alpha, i64 M, i64 N):\n"
-)
-
-
-def program(body: str) -> Program:
-    result = read(HEAD + indent(dedent(body).strip(), "  ") + "\n\nentry:\n  fail 0\n")
-    assert isinstance(result, Program)
-    return result
-
-
-def body(p: Program) -> str:
-    text = show(p)
-    lines = text[text.index("\nfunction ") + 1 : text.index("\nentry:")].rstrip().split("\n")[1:]
-    return dedent("\n".join(lines))
 
 
 def simplified(text: str, wanted: str) -> None:
-    assert body(simplify_index(program(text), TARGET, Options())) == dedent(wanted).strip()
-
-
-def hoisted(text: str, wanted: str) -> None:
-    assert body(hoist(program(text), TARGET, Options())) == dedent(wanted).strip()
+    assert body_of(simplify_index(program_of(text), SERIAL, Options())) == dedent(wanted).strip()
 
 
 def test_a_guard_that_the_loops_imply_goes() -> None:
@@ -181,200 +158,6 @@ def test_of_a_position_in_a_collapsed_loop_the_bounds_are_known() -> None:
     )
 
 
-def test_addresses_are_sums_in_the_order_of_the_loops() -> None:
-    hoisted(
-        """
-        for i in 0 .. M:
-          for j in 0 .. N:
-            y[j + i * N] = x[i * N + j] + x[j * M + i]
-        """,
-        """
-        for i in 0 .. M:
-          let t0: i64 = i * N
-          for j in 0 .. N:
-            y[t0 + j] = x[t0 + j] + x[i + j * M]
-        """,
-    )
-
-
-def test_bounds_that_divide_and_what_lets_share_is_computed_once() -> None:
-    hoisted(
-        """
-        for i in 0 .. (M + 7) // 8:
-          z[0] = 0.0:f32
-        for j in 0 .. (M + 7) // 8:
-          z[0] = 1.0:f32
-        """,
-        """
-        let t0: i64 = (M + 7) // 8
-        for i in 0 .. t0:
-          z[0] = 0.0:f32
-        for j in 0 .. t0:
-          z[0] = 1.0:f32
-        """,
-    )
-
-
-def test_what_a_loop_beside_it_assigns_is_taken_out_of_no_loop_around_both() -> None:
-    hoisted(
-        """
-        var a: i64 = 0
-        for i in 0 .. M:
-          for j in 0 .. N:
-            a = a + j
-          for p in 0 .. N:
-            y[p] = x[p + a * M]
-        """,
-        """
-        var a: i64 = 0
-        for i in 0 .. M:
-          for j in 0 .. N:
-            a = a + j
-          let t0: i64 = a * M
-          for p in 0 .. N:
-            y[p] = x[t0 + p]
-        """,
-    )
-
-
-def test_what_the_loop_assigns_stays_inside() -> None:
-    hoisted(
-        """
-        var s: f32 = 0.0:f32
-        for i in 0 .. M:
-          s = s + alpha * 2.0:f32
-          y[i] = s * s
-        """,
-        """
-        var s: f32 = 0.0:f32
-        let t0: f32 = alpha * 2.0:f32
-        for i in 0 .. M:
-          s = s + t0
-          y[i] = s * s
-        """,
-    )
-
-
-def test_a_temporary_ends_where_its_variable_is_assigned() -> None:
-    hoisted(
-        """
-        var s: f32 = 2.0:f32
-        for i in 0 .. M:
-          y[i] = recip(s)
-        s = 3.0:f32
-        for j in 0 .. M:
-          z[j] = recip(s)
-        """,
-        """
-        var s: f32 = 2.0:f32
-        let t0: f32 = recip(s)
-        for i in 0 .. M:
-          y[i] = t0
-        s = 3.0:f32
-        let t1: f32 = recip(s)
-        for j in 0 .. M:
-          z[j] = t1
-        """,
-    )
-
-
-def test_a_temporary_is_not_used_where_its_variable_changes() -> None:
-    hoisted(
-        """
-        var s: f32 = 2.0:f32
-        for i in 0 .. M:
-          y[i] = recip(s)
-        for j in 0 .. M:
-          z[j] = recip(s)
-          s = s + 1.0:f32
-        """,
-        """
-        var s: f32 = 2.0:f32
-        let t0: f32 = recip(s)
-        for i in 0 .. M:
-          y[i] = t0
-        for j in 0 .. M:
-          z[j] = recip(s)
-          s = s + 1.0:f32
-        """,
-    )
-
-
-def test_what_a_statement_computes_twice_gets_a_name() -> None:
-    hoisted(
-        """
-        y[0] = exp(x[0]) * exp(x[0]) + x[1]
-        """,
-        """
-        let t0: f32 = exp(x[0])
-        y[0] = t0 * t0 + x[1]
-        """,
-    )
-
-
-def test_what_a_store_may_change_is_loaded_again() -> None:
-    hoisted(
-        """
-        y[0] = exp(b[0])
-        z[0] = exp(y[0])
-        z[1] = exp(b[0])
-        y[1] = 0.0:f32
-        z[2] = exp(y[0])
-        """,
-        """
-        let t0: f32 = exp(b[0])
-        y[0] = t0
-        z[0] = exp(y[0])
-        z[1] = t0
-        y[1] = 0.0:f32
-        z[2] = exp(y[0])
-        """,
-    )
-
-
-def test_a_guarded_load_stays_under_its_guard() -> None:
-    text = """
-        y[0] = where(0 < M, x[M - 1] * x[M - 1], 0.0:f32)
-        """
-    hoisted(text, text)
-
-
-def test_a_guarded_load_that_is_performed_anyway_is_shared() -> None:
-    hoisted(
-        """
-        y[0] = where(b[0] < 0.0:f32, x[0], 0.0:f32) + x[0]
-        """,
-        """
-        let t0: f32 = x[0]
-        y[0] = where(b[0] < 0.0:f32, t0, 0.0:f32) + t0
-        """,
-    )
-
-
-def test_a_choice_that_would_be_written_out_many_times_becomes_an_if() -> None:
-    value = "x[at[0]]"
-    for _ in range(6):
-        value = f"({value} + {value})"
-    p = hoist(program(f"y[0] = where(0 < M, {value}, 0.0:f32)"), TARGET, Options())
-    lines = body(p).split("\n")
-    assert lines[:2] == ["var t0: f32", "if 0 < M:"]
-    assert lines[-3:] == ["else:", "  t0 = 0.0:f32", "y[0] = t0"]
-    assert len(lines) == 12
-
-
-def test_unused_lets_go() -> None:
-    hoisted(
-        """
-        let a: f32 = x[0]
-        let c: f32 = a + 1.0:f32
-        y[0] = x[1]
-        """,
-        """
-        y[0] = x[1]
-        """,
-    )
-
-
 def test_what_does_not_mention_the_loop_is_judged_outside_of_it() -> None:
     """Once for all loops: the answers of the inner scope are those of the outer one, the same objects."""
     n, i = size("N"), var("i")
@@ -411,7 +194,7 @@ def test_whether_a_loop_runs_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> No
     asked: list[pl.Poly] = []
     holds = Known._holds
     monkeypatch.setattr(Known, "_holds", lambda self, p: asked.append(p) or holds(self, p))
-    simplify_index(program("for i in 0 .. min(M, N * 2) // 4 * N:\n  y[i] = x[i]"), TARGET, Options())
+    simplify_index(program_of("for i in 0 .. min(M, N * 2) // 4 * N:\n  y[i] = x[i]"), SERIAL, Options())
     runs = pl.poly(call("min", size("M"), size("N") * 2) // 4 * size("N") - 1)
     assert runs not in asked
 

@@ -12,10 +12,10 @@ from luminal.ir.dtypes import f32
 from luminal.ir.errors import Span
 from luminal.ir.expr import DIVIDES, ONE, ZERO, Expr, floordiv, var
 from luminal.ir.kernel import Buffer, If, Kernel, Loop, Region, Store
-from luminal.ir.places import homes_in
+from luminal.ir.places import block_of, homes_in, path_of
 from luminal.ir.program import For
 from luminal.ir.record import replace
-from luminal.ir.statement import Structure, same
+from luminal.ir.statement import Around, Statement, Structure, kinds_in, map_block, same, statements, with_blocks, with_body
 
 BODIES = [Path(compiled.ROOT) / "ir" / f"{level}_body.py" for level in ("kernel", "program")]
 CLASSES = [(file.stem, s) for file in BODIES for s in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(s, ast.ClassDef)]
@@ -28,7 +28,10 @@ def test_a_statement_is_made_of_what_its_class_lists(module: str, found: ast.Cla
     makers = [s for s in found.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"]
     parameters = [a.arg for maker in makers for a in maker.args.args[1:]]
     assert issubclass(cls, Structure) and list(cls.__match_args__) == parameters
-    assert [ast.unparse(s) for maker in makers for s in maker.body if isinstance(s, ast.Assign)] == [f"self.{p} = {p}" for p in parameters]
+    assigned = [
+        s for maker in makers for s in maker.body if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Attribute)
+    ]  # the others are what it remembers
+    assert [ast.unparse(s) for s in assigned] == [f"self.{p} = {p}" for p in parameters]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +103,7 @@ def test_what_holds_the_same_is_another_statement() -> None:
 
 def test_what_a_statement_remembers_is_no_part_of_it() -> None:
     one, other = (For("i", ZERO, var("n"), (program_body.Fail(1), program_body.Barrier())) for _ in range(2))
-    assert program_body.statements((one,)) == [one, *one.body]
+    assert statements((one,)) == [one, *one.body]
     assert one == other and replace(one, body=()).within is None and one.within
     assert repr(one).startswith("For(var='i', start=0, stop=n, body=(Fail(code=1), Barrier(later=0)), step=1")
 
@@ -108,8 +111,53 @@ def test_what_a_statement_remembers_is_no_part_of_it() -> None:
 def test_a_statement_remembers_the_kinds_of_operators_in_it() -> None:
     inner = For("j", ZERO, var("n"), (program_body.Assign("x", floordiv(var("i"), var("n"))),))
     outer = For("i", ZERO, var("n"), (program_body.If(var("c"), (), (inner,)),))
-    assert program_body.kinds_in((outer,)) == DIVIDES == outer.kinds == inner.kinds
-    assert replace(outer, body=()).kinds == -1 and program_body.kinds_in((replace(outer, body=()),)) == 0
+    assert kinds_in((outer,)) == DIVIDES == outer.kinds == inner.kinds
+    assert replace(outer, body=()).kinds == -1 and kinds_in((replace(outer, body=()),)) == 0
+
+
+SOME, OTHER = Store("a", (), ZERO), program_body.Fail(1)
+
+
+@pytest.mark.parametrize(
+    ("s", "blocks"),
+    [
+        (Loop("i", ONE, var("n"), (SOME,), "parallel", var("k"), Span("f", 1, 2)), 1),
+        (If(var("c"), (SOME,), (SOME, SOME)), 2),
+        (kernel_body.While(var("c"), (SOME,), ONE), 1),
+        (Region((SOME,)), 1),
+        (For("i", ONE, var("n"), (OTHER,), var("k"), "parallel", var("c"), "e", 2), 1),
+        (program_body.If(var("c"), (OTHER,), (OTHER, OTHER)), 2),
+        (program_body.While(var("c"), (OTHER,)), 1),
+        (program_body.Region((OTHER,), var("c")), 1),
+    ],
+    ids=repr,
+)
+def test_a_statement_stands_around_other_blocks(s: Around, blocks: int) -> None:
+    assert len(s.blocks()) == blocks and s.around(*s.blocks()) == s
+    assert with_blocks(s, lambda b: b) is s and with_body(s, s.body) is s and map_block((s,), lambda t: None)[0] is s
+    emptied = with_blocks(s, lambda b: ())
+    assert emptied.blocks() == ((),) * blocks and emptied == s.around(()) == map_block((s,), lambda t: None if t is not s.body[0] else ())[0]
+    assert replace(emptied, **{name: getattr(s, name) for name in ("body", "orelse")[:blocks]}) == s, "the rest stays"
+
+
+def test_parts_of_a_statement_change_and_its_blocks_are_left_to_others() -> None:
+    inner = Store("a", (), var("x"))
+    choice = If(var("c"), (inner,), (SOME, inner))
+    changed = kernel_body.with_parts(choice, lambda e: var("d") if e is var("c") else ONE, lambda b: b[-1:])
+    assert changed == If(var("d"), (inner,), (inner,))
+    assert kernel_body.with_parts(inner, lambda e: ONE, lambda b: ()) == Store("a", (), ONE)
+
+
+def test_the_block_that_a_path_ends_in() -> None:
+    there, loop = Store("b", (), ONE), Loop("i", ZERO, var("n"), ())
+    choice = If(var("c"), (there,), (SOME, loop))
+    kernel = Kernel("k", ("a", "b"), (SOME, choice))
+    assert block_of(kernel, (choice,)) is kernel.body and block_of(kernel, path_of(kernel, "i")) is choice.orelse
+
+
+@pytest.mark.parametrize("s", [SOME, OTHER], ids=repr)
+def test_a_statement_that_holds_none_stays(s: Statement) -> None:
+    assert s.blocks() == () and with_blocks(s, lambda b: ()) is s and statements((s,)) == [s]
 
 
 def test_kernels_and_buffers_are_structures_too() -> None:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from ..dtypes import INDEX, DType
 from ..expr import Expr, var
-from ..kernel import Alloc, Block, Buffer, If, Let, Loop, Region, Stmt, Store, While
+from ..kernel import Alloc, Block, Buffer, Let, Loop, Stmt, Store
 from ..record import individual
 from ..walks import postorder, substitute
 
@@ -65,21 +65,13 @@ class Body:
         for s in block:
             roots = (*s.buffer.shape, *s.buffer.strides) if isinstance(s, Alloc) else s.expressions()
             self.places.append(Place(s, around, roots, buffers, variables))
-            match s:
-                case Let():
-                    self.lets[var(s.name, s.value.dtype)] = substitute(s.value, self.lets)
-                    variables = {**variables, s.name: s.value.dtype}
-                case Alloc():
-                    buffers = {**buffers, s.buffer.name: s.buffer}
-                case Loop():
-                    self._walk(s.body, (*around, s), buffers, {**variables, s.axis: INDEX})
-                case If():
-                    self._walk(s.body, (*around, s), buffers, variables)
-                    self._walk(s.orelse, (*around, s), buffers, variables)
-                case While() | Region():
-                    self._walk(s.body, (*around, s), buffers, variables)
-                case _:
-                    pass
+            if isinstance(s, Let):
+                self.lets[var(s.name, s.value.dtype)] = substitute(s.value, self.lets)
+                variables = {**variables, s.name: s.value.dtype}
+            elif isinstance(s, Alloc):
+                buffers = {**buffers, s.buffer.name: s.buffer}
+            for inside in s.blocks():
+                self._walk(inside, (*around, s), buffers, {**variables, s.axis: INDEX} if isinstance(s, Loop) else variables)
 
     @cached_property
     def common(self) -> frozenset[str]:

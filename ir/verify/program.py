@@ -96,23 +96,14 @@ class Subject:
         for s in block:
             roots = s.expressions()
             self.places.append(Place(f, s, around, buffers, variables, mutable, roots, self._nodes(roots)))
-            inner = (*around, s)
-            match s:
-                case Define():
-                    variables = {**variables, s.name: s.dtype}
-                    mutable = mutable | {s.name} if s.mutable else mutable - {s.name}
-                case Array() | Scratch():
-                    buffers = {**buffers, s.name: Pointer(s.dtype)}
-                case For():
-                    bound = {s.var, s.end} if s.end else {s.var}
-                    self._walk(f, s.body, inner, buffers, variables | dict.fromkeys(bound, INDEX), mutable - bound)
-                case If():
-                    self._walk(f, s.body, inner, buffers, variables, mutable)
-                    self._walk(f, s.orelse, inner, buffers, variables, mutable)
-                case While() | Region():
-                    self._walk(f, s.body, inner, buffers, variables, mutable)
-                case _:
-                    pass
+            if isinstance(s, Define):
+                variables = {**variables, s.name: s.dtype}
+                mutable = mutable | {s.name} if s.mutable else mutable - {s.name}
+            elif isinstance(s, (Array, Scratch)):
+                buffers = {**buffers, s.name: Pointer(s.dtype)}
+            bound = {s.var, s.end} - {""} if isinstance(s, For) else set[str]()
+            for inside in s.blocks():
+                self._walk(f, inside, (*around, s), buffers, variables | dict.fromkeys(bound, INDEX), mutable - bound)
 
     def _nodes(self, roots: tuple[Expr, ...]) -> Collection[Expr]:
         found: dict[Expr, None] = {}
@@ -306,7 +297,7 @@ def _tiles(subject: Subject) -> Iterator[str]:
 
 def _begun(p: Place) -> bool:
     """Whether a block around the statement has begun with tiles before it, and not ended."""
-    bodies = [a.body + a.orelse if isinstance(a, If) else a.body for a in p.around if isinstance(a, (For, While, Region, If))]
+    bodies = [sum(a.blocks(), ()) for a in p.around]
     outermost = p.function.body if p.function is not None else ()
     for block, inner in zip((outermost, *bodies), (*p.around, p.stmt), strict=True):
         before = [s for s in block[: next((k for k, s in enumerate(block) if s is inner), 0)] if isinstance(s, Tiles)]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, both, ceildiv, const, floordiv, var
-from ...ir.kernel import Kernel, Let, Loop, Prefetch, statements
+from ...ir.kernel import Kernel, Let, Loop, Prefetch, reads, statements
 from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import substitute
 from .affine import constant_extent, minus, stride
 from .hint_lines import asking
 from .streams import large
-from .tree import Facts, StepError, around, find, fresh, loads_in, names_taken
+from .tree import Facts, StepError, around, find, fresh, names_taken
 
 
 def prefetch_block(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: str, most: int = 0, least: int = 0, cache: int = 1) -> Kernel:
@@ -39,7 +39,7 @@ def prefetch_block(kernel: Kernel, facts: Facts, buffer: str, axis: str, row: st
     if not isinstance(rows, Loop) or not isinstance(vector, Loop) or vector.kind != "vector" or loop.start is not ZERO or loop.step is not ONE:
         raise StepError(f"prefetch_block: inside `{axis}` stands no unrolled loop over rows, and in it a vector")
     count, lanes, line = constant_extent(rows) or 0, constant_extent(vector) or 0, LINE // held.dtype.bytes
-    found = list(dict.fromkeys(n for s in statements(vector.body) for n in loads_in(*s.expressions()) if n.attr == buffer and rows.axis in n.names))
+    found = [n for n in reads(vector.body) if n.attr == buffer and rows.axis in n.names]
     read = found[0] if len(found) == 1 else None
     address = held.address(read.args) if read is not None else ZERO
     each = max(1, line // max(1, lanes))  # vectors of a line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ir.expr import load
 from ...ir.kernel import Alloc, Kernel, Store
-from ...ir.places import inner, path_of
+from ...ir.places import block_of, path_of
 from ...ir.record import replace
 from .tree import Facts, StepError, local_buffers, replace_in, touched
 
@@ -25,8 +25,7 @@ def complete(kernel: Kernel, facts: Facts, buffer: str) -> Kernel:
     sums = local_buffers(kernel).get(buffer)
     if sums is None or sums.shape:
         raise StepError(f"complete: there is no scalar `{buffer}`")
-    outer = path_of(kernel, buffer)[-2:-1]
-    users = [s for s in (inner(outer[0]) if outer else kernel.body) if buffer in touched((s,)) and not isinstance(s, Alloc)]
+    users = [s for s in block_of(kernel, path_of(kernel, buffer)) if buffer in touched((s,)) and not isinstance(s, Alloc)]
     s = users[-1] if users else None
     value = load(buffer, sums.dtype)
     if not isinstance(s, Store) or s.buffer == buffer or s.combiner or s.value.dtype is not sums.dtype:

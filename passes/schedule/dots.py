@@ -27,8 +27,9 @@ from ...ir.kernel import (
     map_expressions,
     statements,
     substitute_block,
+    with_blocks,
 )
-from ...ir.places import homes_in, inner, path_of
+from ...ir.places import block_of, homes_in, inner, path_of
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
@@ -278,7 +279,7 @@ def _smallest_by_lanes(kernel: Kernel, panels: Buffer, least: Buffer, row: Dot, 
                     raise StepError(f"screen: `{s.axis}` ({s.kind}) goes through other axes of `{panels.name}` than its last")
                 result.append(replace(s, body=body, kind="reduce" if s.axis in moved and s.kind == "parallel" else s.kind))
             elif isinstance(s, If):
-                result.append(replace(s, body=counted(s.body, around), orelse=counted(s.orelse, around)))
+                result.append(with_blocks(s, lambda b: counted(b, around)))
             else:
                 result.append(s)
         return tuple(result)
@@ -291,7 +292,7 @@ def _smallest_by_lanes(kernel: Kernel, panels: Buffer, least: Buffer, row: Dot, 
         return body
 
     moved: set[str] = set()
-    here = inner(path[-2]) if len(path) > 1 else kernel.body
+    here = block_of(kernel, path)
     packing = [s for s in here if panels.name in written((s,))]
     one, lane = Buffer(fresh("least", taken), u32, (), "register"), fresh("c", taken)
     begin = nest(by_lane.shape, lambda at: (Store(by_lane.name, at, const(u32.max, u32)),))

@@ -10,12 +10,12 @@ from ...ir.bounds import Known, Range
 from ...ir.expr import ONE, ZERO, Expr, ceildiv, var
 from ...ir.graph import Shape
 from ...ir.kernel import Alloc, Buffer, Kernel, Loop, Store, statements
-from ...ir.places import path_of
+from ...ir.places import block_of, path_of
 from ...ir.record import replace
 from ...ir.simplify import prove_le, simplify
 from ...ir.walks import substitute
 from .affine import extent, extreme, inside, upper
-from .tree import Facts, around, children, walk_paths
+from .tree import Facts, around, walk_paths
 
 
 def stays_filled(kernel: Kernel, facts: Facts, loop: Loop, factor: int) -> Callable[[Expr], bool]:
@@ -78,7 +78,7 @@ def _filled(kernel: Kernel, loop: Loop, name: str) -> tuple[Buffer, list[Shape]]
         return None
     enclosing = {id(s) for s in around(kernel, loop.axis)}
     ends: list[Shape] = []
-    block = kernel.body if len(home) == 1 else next(b for b in children(home[-2]) if any(s is home[-1] for s in b))
+    block = block_of(kernel, home)
     for s, inner in walk_paths(block):
         if s is loop:
             break

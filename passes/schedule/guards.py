@@ -24,6 +24,7 @@ from ...ir.kernel import (
     nested,
     perfect,
     statements,
+    with_blocks,
     with_body,
     written,
 )
@@ -147,14 +148,10 @@ def clamp_block(block: Block, condition: Expr, at_last: Callable[[Block], Block]
                 result.append(s)
             elif isinstance(s, Store) and s.buffer in effects:
                 result.append(If(condition, (s,)))
-            elif isinstance(s, Loop):
-                (head,) = again(with_body(s, ()))
-                assert isinstance(head, Loop)
-                result.append(with_body(head, walk(s.body)))
-            elif isinstance(s, If):
-                (head,) = again(If(s.condition, ()))
-                assert isinstance(head, If)
-                result.append(If(head.condition, walk(s.body), walk(s.orelse)))
+            elif isinstance(s, (Loop, If)):
+                (head,) = again(s.around(()))
+                assert isinstance(head, (Loop, If))
+                result.append(head.around(*map(walk, s.blocks())))
             elif isinstance(s, (Store, Let, Check)):
                 result += again(s)
             else:
@@ -248,14 +245,10 @@ def drop_true(block: Block) -> Block:
     """Inline the bodies of conditions that are constant."""
     result: list[Stmt] = []
     for s in block:
-        if isinstance(s, If):
-            if s.condition.is_const:
-                result += drop_true(s.body if s.condition.attr else s.orelse)
-                continue
-            s = If(s.condition, drop_true(s.body), drop_true(s.orelse))
-        elif isinstance(s, Loop):
-            s = with_body(s, drop_true(s.body))
-        result.append(s)
+        if isinstance(s, If) and s.condition.is_const:
+            result += drop_true(s.body if s.condition.attr else s.orelse)
+        else:
+            result.append(with_blocks(s, drop_true))
     return tuple(result)
 
 

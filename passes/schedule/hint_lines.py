@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...ir.expr import ONE, TRUE, ZERO, Expr, const, floordiv, var
-from ...ir.kernel import Block, Buffer, If, Kernel, Loop, Prefetch, Stmt, Store, nested, perfect, statements, with_body
+from ...ir.kernel import Block, Buffer, If, Kernel, Loop, Prefetch, Stmt, Store, nested, perfect, reads, statements, with_body
 from ...ir.record import replace
 from ...ir.renaming import defined
 from ...ir.target import LINE
 from ...ir.walks import substitute
 from .affine import constant_extent, minus, row_step, same_position, stride
-from .tree import StepError, copy, fresh, loads_in, names_taken, replace_loop
+from .tree import StepError, copy, fresh, names_taken, replace_loop
 
 ASKED_AMONG = 16  # lines of what an iteration stores, beside which a condition that holds for all iterations costs nothing
 
@@ -62,13 +62,13 @@ def in_pieces(kernel: Kernel, loop: Loop, held: Buffer, ahead: Sequence[Expr], s
     while len(block) == 1 and isinstance(found := block[0], (Loop, If)):
         nest += [found] if isinstance(found, Loop) else []
         block = found.body
-    reads = list(dict.fromkeys(n for s in statements(block) for n in loads_in(*s.expressions()) if n.attr == held.name))
-    if not reads or any(x.kind not in ("unroll", "vector") or constant_extent(x) is None or x.start is not ZERO for x in nest):
+    loads = [n for n in reads(block) if n.attr == held.name]
+    if not loads or any(x.kind not in ("unroll", "vector") or constant_extent(x) is None or x.start is not ZERO for x in nest):
         raise StepError(f"prefetch: `{loop.axis}` reads no consecutive elements of `{held.name}`")
     taken = names_taken(kernel)
-    starts = {n: substitute(held.address(n.args), {var(x.axis): ZERO for x in nest}) for n in reads}
+    starts = {n: substitute(held.address(n.args), {var(x.axis): ZERO for x in nest}) for n in loads}
     asked: list[Expr] = []
-    for n in reads:  # what another asks for lies in the same line
+    for n in loads:  # what another asks for lies in the same line
         between = [minus(starts[n], starts[m]) for m in asked]
         if not any(d.is_const and abs(d.attr) < LINE // held.dtype.bytes for d in between):
             asked.append(n)

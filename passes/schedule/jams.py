@@ -18,6 +18,7 @@ from ...ir.kernel import (
     map_expressions,
     statements,
     substitute_block,
+    with_blocks,
     written,
 )
 from ...ir.record import replace
@@ -86,12 +87,9 @@ class _Jam:
             elif isinstance(s, Let):
                 result.append(Alloc(self.expanded(Buffer(s.name, s.value.dtype, (), "register"))))
                 together.append(Store(s.name, (), s.value))
-            elif isinstance(s, Loop) and _whole(s) and self.shared(s.start, s.stop, s.step) and written(s.body) <= self.local:
+            elif isinstance(s, (Loop, If)) and (isinstance(s, If) or _whole(s)) and self.shared(*s.expressions()) and written((s,)) <= self.local:
                 close()
-                result.append(replace(s, body=self.block(s.body)))
-            elif isinstance(s, If) and self.shared(s.condition) and written((s,)) <= self.local:
-                close()
-                result.append(If(s.condition, self.block(s.body), self.block(s.orelse)))
+                result.append(with_blocks(s, self.block))
             elif isinstance(s, (Store, Prefetch, Loop, If)):
                 apart(s)
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ir.expr import ZERO, Expr, load, var
 from ...ir.kernel import Alloc, Block, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, perfect, statements
-from ...ir.places import inner, path_of
+from ...ir.places import block_of, path_of
 from ...ir.record import replace
 from ...ir.walks import rewrite, substitute
 from .affine import constant_extent, stride
@@ -69,8 +69,7 @@ def leave(kernel: Kernel, facts: Facts, buffer: str) -> Kernel:
 
 def _copy(kernel: Kernel, buffer: str) -> tuple[Block, tuple[Loop, ...], Store]:
     """The block in which sums stand, the loops that copy them, of which the first is in that block, and what those store."""
-    outer = path_of(kernel, buffer)[-2:-1]
-    home = inner(outer[0]) if outer else kernel.body
+    home = block_of(kernel, path_of(kernel, buffer))
     users = [t for t in home if buffer in touched((t,)) and not isinstance(t, Alloc)]
     loops, block = perfect(tuple(users[-1:]))
     s = block[0] if len(block) == 1 else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ir.bounds import Known
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, mod, product, var, where
-from ...ir.kernel import Block, Kernel, Let, Loop, Prefetch, nested, statements, with_body
+from ...ir.kernel import Block, Kernel, Let, Loop, Prefetch, nested, reads, statements, with_body
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE
@@ -12,7 +12,7 @@ from ...ir.walks import substitute
 from .affine import constant_extent, extent, inside, minus, same_position, stride, upper
 from .hint_lines import asking
 from .streams import large
-from .tree import Facts, StepError, all_loops, around, find, fresh, loads_in, local_buffers, names_taken, replace_loop
+from .tree import Facts, StepError, all_loops, around, find, fresh, local_buffers, names_taken, replace_loop
 
 
 def prefetch_panel(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: str, panel: str) -> Kernel:
@@ -36,13 +36,9 @@ def prefetch_panel(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: 
     if held is None or loop.step is not ONE:
         raise StepError(f"prefetch_panel: `{buffer}` is no local buffer, or `{depth}` does not run in steps of 1")
     inner = {var(s.axis): ZERO for s in statements(loop.body) if isinstance(s, Loop)}
-    starts = {
-        tuple(substitute(i, {**inner, var(depth): loop.start}) for i in n.args)
-        for s in statements((loop,))
-        for n in loads_in(*s.expressions())
-        if n.attr == buffer
-    }
-    rows = {stride(held.address(n.args), depth) for s in statements((loop,)) for n in loads_in(*s.expressions()) if n.attr == buffer}
+    loads = [n for n in reads((loop,)) if n.attr == buffer]
+    starts = {tuple(substitute(i, {**inner, var(depth): loop.start}) for i in n.args) for n in loads}
+    rows = {stride(held.address(n.args), depth) for n in loads}
     if len(starts) != 1 or len(rows) != 1:
         raise StepError(f"prefetch_panel: `{depth}` reads not one panel of `{buffer}`")
     (start,), (row,) = starts, rows
@@ -91,7 +87,7 @@ def prefetch_chunk(
     loop, held = loops[-1], facts.buffers[buffer]
     rows, tiles = upper(loop.stop, facts.known), loops[names.index(tile)]
     vectors = [x for x in all_loops(loop.body) if x.kind == "vector"]
-    found = {n for x in vectors for s in statements(x.body) for n in loads_in(*s.expressions()) if n.attr == buffer}
+    found = {n for x in vectors for n in reads(x.body) if n.attr == buffer}
     if len(found) != 1 or len(vectors) != 1 or rows is None or any(x.start is not ZERO or x.step is not ONE for x in (loop, tiles)):
         raise StepError(f"prefetch_chunk: `{depth}` does not run from 0 to a constant and read `{buffer}` once, or `{tile}` not from 0")
     (read,), (vector,) = found, vectors
@@ -148,7 +144,7 @@ def prefetch_rows(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: s
     if tile not in names[:-1]:
         raise StepError(f"prefetch_rows: `{depth}` is not inside `{tile}`")
     loop, held = path[-1], facts.buffers.get(buffer) or local_buffers(kernel).get(buffer)
-    found = list(dict.fromkeys(n for s in statements(loop.body) for n in loads_in(*s.expressions()) if n.attr == buffer))
+    found = [n for n in reads(loop.body) if n.attr == buffer]
     if held is None or len(found) != 1 or loop.start is not ZERO or loop.step is not ONE:
         raise StepError(f"prefetch_rows: `{depth}` does not run from 0 in steps of 1 and read `{buffer}` once")
     (read,) = found

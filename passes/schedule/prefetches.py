@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from ...ir.dtypes import INDEX
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, const, floordiv, maximum, minimum, mod, var, where
-from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, statements, substitute_block, with_body, written
+from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, reads, statements, substitute_block, with_body, written
 from ...ir.simplify import simplify
 from ...ir.target import LINE, PAGE
 from ...ir.walks import postorder, substitute, substitution
 from .affine import constant_extent, divides, extent, inside_for, minus, same_position, stride, upper
 from .hint_lines import asking, in_order, in_pieces, unhinted
 from .streams import large
-from .tree import Facts, StepError, around, children, find, fresh, loads_in, names_taken, replace_loop
+from .tree import Facts, StepError, around, find, fresh, names_taken, replace_loop
 
 MOST_AHEAD = 16  # rows: as many lines may be on their way at once
 
@@ -147,8 +147,7 @@ def prefetch(
         address = held.address(n.args)
         return simplified(address) if divides(address, [x.axis for x in around_it]) else address  # a collapsed axis reads (x // N)·N + x % N
 
-    found = [n for s in statements(inner.body) for n in loads_in(*s.expressions()) if n.attr == buffer]
-    found = [n for n in found if n.names.isdisjoint(outer)]  # the same in all of their iterations
+    found = [n for n in reads(inner.body) if n.attr == buffer and n.names.isdisjoint(outer)]  # the same in all iterations of the loops between
     read = next((n for n in found if stride(address_of(n), block.axis) == 1), None)
     if read is None:
         block, inner = inner, block
@@ -393,7 +392,7 @@ def _passes(block: Block, row: str, facts: Facts, near: dict[Expr, Expr], later:
         if isinstance(s, If):
             all_near = _aligned(block, near)
             behind = frozenset(place for t in block[k + 1 :] for place in _read_from(t, facts, all_near))
-            for body in children(s):
+            for body in s.blocks():
                 yield from _passes(body, row, facts, near, later | behind)
                 for place in (place for t in body for place in _read_from(t, facts, near)):
                     readers.setdefault(place, []).append("")
@@ -423,12 +422,16 @@ def _read_from(s: Stmt, facts: Facts, near: dict[Expr, Expr]) -> list[_Place]:
     if not isinstance(s, Loop) or (s.stop.names and s.stop.names <= {e.attr for e in near}):
         return []
     places: list[_Place] = []
-    for x in s.body:
-        if isinstance(x, Loop) and x.kind == "vector":
-            found = [n for t in statements(x.body) for n in loads_in(*t.expressions()) if n.attr in facts.buffers and s.axis in n.names]
-            begin = substitution({**near, var(s.axis): ZERO, var(x.axis): ZERO})
-            places += dict.fromkeys((n.attr, begin(facts.buffers[n.attr].address(n.args))) for n in found)
+    for x, found in _vectors_of(s, facts):
+        begin = substitution({**near, var(s.axis): ZERO, var(x.axis): ZERO})
+        places += dict.fromkeys((n.attr, begin(facts.buffers[n.attr].address(n.args))) for n in found)
     return places
+
+
+def _vectors_of(loop: Loop, facts: Facts) -> list[tuple[Loop, list[Expr]]]:
+    """The vector loops in a loop, each with what it reads of buffers where that moves with the loop around."""
+    vectors = [x for x in loop.body if isinstance(x, Loop) and x.kind == "vector"]
+    return [(x, [n for n in reads(x.body) if n.attr in facts.buffers and loop.axis in n.names]) for x in vectors]
 
 
 def decided(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:
@@ -439,15 +442,8 @@ def decided(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str, str]]:
             if isinstance(s, Let) and s.value.buffers and row in s.value.names:
                 chosen |= {s.name}
             elif isinstance(s, Loop):
-                vectors = [x for x in s.body if isinstance(x, Loop) and x.kind == "vector"] if chosen else []
-                found = [
-                    n
-                    for x in vectors
-                    for t in statements(x.body)
-                    for n in loads_in(*t.expressions())
-                    if n.attr in facts.buffers and s.axis in n.names
-                ]
-                yield from ((buffer, s.axis, row) for buffer in dict.fromkeys(n.attr for n in found if n.names & chosen))
+                vectors = _vectors_of(s, facts) if chosen else []
+                yield from ((buffer, s.axis, row) for buffer in dict.fromkeys(n.attr for _, found in vectors for n in found if n.names & chosen))
                 if not vectors:
                     yield from walk(s.body, s.axis, frozenset())
 

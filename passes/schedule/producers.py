@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...ir.expr import ZERO, Expr, load, var
-from ...ir.kernel import Alloc, Buffer, If, Kernel, Loop, Stmt, Store, map_expressions, statements, written
-from ...ir.places import inner, path_of
+from ...ir.kernel import Alloc, Buffer, If, Kernel, Loop, Stmt, Store, map_expressions, perfect, statements, written
+from ...ir.places import block_of, path_of
 from ...ir.record import replace
 from ...ir.walks import postorder, substitute
 from .tree import Facts, StepError, find, loads_in, local_buffers, path_to, replace_in, touched
@@ -26,7 +26,7 @@ def compute_at(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
     path = path_of(kernel, buffer)
     if not path or not isinstance(path[-1], Alloc):
         raise StepError(f"compute_at: no local buffer `{buffer}`")
-    block = kernel.body if len(path) == 1 else inner(path[-2])
+    block = block_of(kernel, path)
     users = [s for s in block if buffer in touched((s,))]
     if len(users) != 2:
         raise StepError(f"compute_at: `{buffer}` is used by {len(users)} statements beside its `alloc`; a producer and a consumer are needed")
@@ -54,11 +54,9 @@ def compute_at(kernel: Kernel, facts: Facts, buffer: str, axis: str) -> Kernel:
 
 def _produced(producer: Stmt, buffer: str) -> tuple[tuple[Expr, ...], Expr]:
     """The variables of the producer's nest, in the order of the buffer's axes, and the value it stores."""
-    axes: set[Expr] = set()
-    s = producer
-    while isinstance(s, Loop) and len(s.body) == 1 and s.kind == "parallel" and s.start is ZERO:
-        axes.add(var(s.axis))
-        s = s.body[0]
+    loops, body = perfect((producer,), lambda x: x.kind == "parallel" and x.start is ZERO)
+    axes = {var(x.axis) for x in loops}
+    s = body[0] if len(body) == 1 else None
     if not isinstance(s, Store) or s.buffer != buffer or s.combiner or set(s.index) != axes or len(s.index) != len(axes):
         raise StepError(f"compute_at: `{buffer}` is not made by a nest of parallel loops that stores each element once")
     return s.index, s.value

@@ -25,7 +25,7 @@ from ...ir.kernel import (
     with_body,
     written,
 )
-from ...ir.places import inner
+from ...ir.places import block_of
 from ...ir.primops import COMBINERS
 from ...ir.record import replace
 from ...ir.renaming import rename_buffers
@@ -340,8 +340,8 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0, into: str = 
 
 def _in_place_of(kernel: Kernel, first: Loop, second: Loop, new: Block) -> Kernel:
     """The kernel with these statements for two loops, of which the second stands right behind the first."""
-    outer = around(kernel, first.axis)[:-1]
-    block = inner(outer[-1]) if outer else kernel.body
+    path = around(kernel, first.axis)
+    outer, block = path[:-1], block_of(kernel, path)
     place = next(k for k, s in enumerate(block) if s is first)
     if len(block) == place + 1 or block[place + 1] is not second:
         raise StepError(f"rfactor: `{second.axis}` does not stand right behind `{first.axis}`")

@@ -9,6 +9,7 @@ from ...ir.expr import Expr, cast, const, make, var, where
 from ...ir.instructions import ROUGH_EXP, ROUNDED, WEIGHT
 from ...ir.kernel import Block, Kernel, Let, Stmt, Store, map_expressions
 from ...ir.record import replace
+from ...ir.statement import same
 from ...ir.walks import rewrite
 from .tree import Facts, StepError, find, fresh, names_taken, replace_loop
 
@@ -51,7 +52,7 @@ def rough(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
         else:
             (s,) = map_expressions((s,), lambda e: rewrite(e, lambda n: None if (x := _before(n, small)) is None else _rounded(x)))
         body.append(s)
-    if all(a is b for a, b in zip(body, loop.body, strict=False)):
+    if same(body, loop.body):
         raise StepError(f"rough: `{axis}` rounds no exponential to bf16 that is 0 below some exponent")
     return replace_loop(kernel, axis, lambda x: (replace(x, body=tuple(body)),))
 

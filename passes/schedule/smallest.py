@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from ...ir.dtypes import bf16, f32, u16, u32
 from ...ir.expr import ZERO, Expr, call, cast, const, load, var
 from ...ir.instructions import ROUGH_EXP, WEIGHT
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, statements, written
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, statements, with_blocks, written
 from ...ir.record import replace
 from ...ir.walks import substitute
 from .tree import StepError, fresh, replace_in, walk_paths
@@ -61,7 +61,7 @@ def smallest_written(kernel: Kernel, reader: Loop, held: Buffer, taken: set[str]
             moves = any(isinstance(t, Store) and t.buffer == held.name and s.axis in t.index[-1].names for t, _ in walk_paths(s.body))
             return (replace(s, body=tuple(t for x in s.body for t in counted(x)), kind=s.kind if moves or s.kind != "parallel" else "serial"),)
         if isinstance(s, If):
-            return (If(s.condition, tuple(t for x in s.body for t in counted(x)), tuple(t for x in s.orelse for t in counted(x))),)
+            return (with_blocks(s, lambda b: tuple(t for x in b for t in counted(x))),)
         raise StepError(f"screen: `{held.name}` is written by a {type(s).__name__.lower()}")
 
     writing = [s for s in home.body if held.name in written((s,))]

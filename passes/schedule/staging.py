@@ -8,7 +8,7 @@ from typing import Final
 
 from ...ir.bounds import Known, Range
 from ...ir.expr import ONE, ZERO, Expr, both, call, const, load, maximum, product, var, where
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Region, Stmt, Store, map_expressions, perfect, statements, with_body
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Region, Stmt, Store, map_expressions, perfect, reads, statements, with_body
 from ...ir.record import replace
 from ...ir.renaming import rename_buffers
 from ...ir.simplify import assuming, prove_le, simplify
@@ -18,7 +18,6 @@ from .tree import (
     Facts,
     StepError,
     around,
-    children,
     find,
     fresh,
     loads_in,
@@ -317,7 +316,7 @@ def _turned(loop: Loop, buffer: str, tile: Buffer, taken: set[str]) -> Block:
     ):
         raise StepError(f"spill: `{loop.axis}` is no nest of two parallel loops of constant extent that could be turned")
     own = load(buffer, tile.dtype, var(loop.axis), var(inner.axis))
-    used = {n for s in statements(inner.body) for n in loads_in(*s.expressions()) if n.attr == buffer}
+    used = {n for n in reads(inner.body) if n.attr == buffer}
     if used != {own}:
         raise StepError(f"spill: `{loop.axis}` reads `{buffer}` at other positions than its own")
     v = fresh("v", taken)
@@ -353,13 +352,13 @@ def _filled_before(block: Block, path: tuple[Stmt, ...], buffer: Buffer) -> bool
                 break
             if _fills(s, buffer):
                 return True
-        block = next((b for b in children(step) if any(s is path[-1] for s in statements(b))), ())
+        block = next((b for b in step.blocks() if any(s is path[-1] for s in statements(b))), ())
     return False
 
 
 def _fills(stmt: Stmt, buffer: Buffer) -> bool:
     if isinstance(stmt, If):
-        return all(any(_fills(s, buffer) for s in b) for b in children(stmt))
+        return all(any(_fills(s, buffer) for s in b) for b in stmt.blocks())
     return isinstance(stmt, Loop) and _writes_all(stmt, buffer)
 
 

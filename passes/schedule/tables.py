@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from ...ir.bounds import Known
 from ...ir.expr import ONE, ZERO, Expr, load, var
-from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, map_expressions, written
+from ...ir.kernel import Alloc, Buffer, If, Kernel, Let, Loop, Stmt, Store, map_expressions, with_blocks, written
+from ...ir.places import block_of
 from ...ir.primops import OPS
 from ...ir.record import replace
 from ...ir.simplify import assuming, prove_equal
 from ...ir.walks import postorder, substitute, substitution
 from ..costs import IN_CACHE, TABLE, operation
 from .affine import inside, upper
-from .tree import Facts, StepError, around, children, fresh, loads_in, names_taken, replace_at
+from .tree import Facts, StepError, around, fresh, loads_in, names_taken, replace_at
 
 POSITION = var("%along")  # stands for the position along the range while values of several loops are compared
 
@@ -34,7 +35,7 @@ def tabulate(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
     Where the first loop does more than accumulate or store (it decides where, or chooses whether), or --strict forbids vectors of it, the table is filled by a loop of its own before it.
     """
     loops, path = _loops(kernel, axes)
-    block = _around(kernel, path)
+    block = block_of(kernel, path)
     known = _known(facts, path)
     most = upper(loops[0].stop, known)
     shared = [v for v in _values(loops[0]) if all(v in set(_values(x)) for x in loops[1:])]
@@ -69,7 +70,7 @@ def tabulate(kernel: Kernel, facts: Facts, *axes: str) -> Kernel:
         new.append(s)
     if len(path) == 1:
         return kernel.with_body(tuple(new))
-    return kernel.with_body(replace_at(kernel.body, path[:-1], (_with(path[-2], block, tuple(new)),)))
+    return kernel.with_body(replace_at(kernel.body, path[:-1], (with_blocks(path[-2], lambda b: tuple(new) if b is block else b),)))
 
 
 def candidates(kernel: Kernel) -> Iterator[tuple[str, ...]]:
@@ -77,7 +78,7 @@ def candidates(kernel: Kernel) -> Iterator[tuple[str, ...]]:
     blocks = [kernel.body]
     while blocks:
         block = blocks.pop(0)
-        blocks += [b for s in block for b in children(s)]
+        blocks += [b for s in block for b in s.blocks()]
         users: dict[Expr, list[str]] = {}
         for s in block:
             if isinstance(s, Loop) and _plain(s):
@@ -148,7 +149,7 @@ def _loops(kernel: Kernel, axes: Sequence[str]) -> tuple[list[Loop], tuple[Stmt,
     loops = [p[-1] for p in paths]
     if len(set(axes)) < 2 or any(len(p) != len(paths[0]) or any(a is not b for a, b in zip(p[:-1], paths[0][:-1], strict=True)) for p in paths):
         raise StepError("tabulate: two loops or more of one block are needed")
-    block = _around(kernel, paths[0])
+    block = block_of(kernel, paths[0])
     order = [next((k for k, s in enumerate(block) if s is x), -1) for x in loops]
     if -1 in order or order != sorted(order):
         raise StepError(f"tabulate: {', '.join(axes)} do not stand in this order in one block")
@@ -161,19 +162,6 @@ def _loops(kernel: Kernel, axes: Sequence[str]) -> tuple[list[Loop], tuple[Stmt,
             raise StepError(f"tabulate: `{x.axis}` and `{found[0].axis}` differ in their range")
         found.append(x)
     return found, paths[0]
-
-
-def _around(kernel: Kernel, path: Sequence[Stmt]) -> Block:
-    """The block in which the last statement of a path stands."""
-    if len(path) == 1:
-        return kernel.body
-    return next(b for b in children(path[-2]) if any(s is path[-1] for s in b))
-
-
-def _with(parent: Stmt, old: Block, new: Block) -> Stmt:
-    if isinstance(parent, If):
-        return If(parent.condition, new, parent.orelse) if parent.body is old else If(parent.condition, parent.body, new)
-    return replace(parent, body=new)  # type: ignore[arg-type]
 
 
 def _known(facts: Facts, path: Sequence[Stmt]) -> Known:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from operator import is_
-
 from ...ir.kernel import Alloc, Barrier, Block, If, Kernel, Let, Loop, Region, Stmt, Store, statements, with_blocks, with_body
 from ...ir.record import replace
+from ...ir.statement import same
 from .tree import Facts, StepError, all_loops, around, find, loads_in
 
 
@@ -59,7 +58,7 @@ def region(kernel: Kernel, facts: Facts, axis: str = "", queue: str = "") -> Ker
                     continue
             s = with_blocks(s, work)
             result.append(replace(s, kind="serial") if isinstance(s, Loop) and s.kind == "parallel" else s)
-        return block if len(result) == len(block) and all(map(is_, result, block)) else tuple(result)
+        return block if same(result, block) else tuple(result)
 
     def skeleton(block: Block) -> Block:
         result: list[Stmt] = []

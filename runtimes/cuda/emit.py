@@ -10,7 +10,7 @@ from ...ir.dtypes import u8
 from ...ir.errors import Unsupported
 from ...ir.expr import TRUE, Expr, both, call, const
 from ...ir.moves import VECTOR_BYTES, is_moved
-from ...ir.program import ERRORS, Array, Barrier, Block, Fail, For, Function, If, Matrix, Program, Region, Scratch, StoreTo, While, named, statements
+from ...ir.program import ERRORS, Array, Barrier, Block, Fail, For, Function, If, Matrix, Program, Region, Scratch, StoreTo, named, statements
 from ...ir.target import Target
 from ...ir.walks import postorder
 from .. import Description, Rendered
@@ -224,7 +224,7 @@ def _waited_for(block: Block) -> set[int]:
                     for u in statements((t,))
                 ):
                     break
-        for inner in (s.body, s.orelse) if isinstance(s, If) else (s.body,) if isinstance(s, (For, While)) else ():
+        for inner in s.blocks():
             found |= _waited_for(inner)
     return found
 
