@@ -75,6 +75,20 @@ def test_rows_that_are_known_to_be_long_have_no_copy() -> None:
     assert not any(line.startswith("variant") for line in after.kernels[0].schedule)
 
 
+CHANNELS = (
+    f"{HEAD}size D\nin X: f32[A, B, C, D]\nin S: f32[B]\nout Y: f32[A, B, C, D]\nkernel t_0(X, S, Y):\n"
+    f"{LOOPS}      for k in 0 .. C parallel:\n        for l in 0 .. D parallel:\n          Y[i, j, k, l] = X[i, j, k, l] + S[j]\n"
+)
+
+
+def test_a_row_that_is_two_axes_is_short_too() -> None:
+    before, after = scheduled(CHANNELS, Options())
+    assert f"variant C * D <= {cost.FEW_VECTORS * 8}" in after.kernels[0].schedule
+    rng = np.random.default_rng(5)
+    for extents in [(2, 3, 0, 5), (2, 3, 5, 0), (2, 3, 3, 1), (2, 3, 1, 3), (2, 2, 2, 4), (1, 3, 4, 8), (1, 2, 3, 11)]:
+        assert same_at(before, after, dict(zip("ABCD", extents, strict=True)), rng) == 0
+
+
 COLUMNS = f"""{HEAD}in X: f32[A, B, C]
 out Y: f32[C]
 kernel t_0(X, Y):
