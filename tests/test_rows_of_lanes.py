@@ -51,7 +51,7 @@ def scheduled(text: str, options: Options) -> tuple[Module, Module]:
 
 @pytest.mark.parametrize(
     ("text", "condition"),
-    [(BIAS, FEW), (PLACES, FEW), (PADDED, FEW), (LONG, ""), (TURNED, ""), (SUMS, f"variant C <= {cost.ROW_OF_LANE}")],
+    [(BIAS, FEW), (PLACES, FEW), (PADDED, FEW), (LONG, ""), (TURNED, f"variant C <= {cost.SHORT_READ}"), (SUMS, f"variant C <= {cost.ROW_OF_LANE}")],
     ids=["bias", "places", "padded", "one long row", "turned over", "sums"],
 )
 def test_rows_of_few_elements(text: str, condition: str) -> None:
@@ -62,6 +62,17 @@ def test_rows_of_few_elements(text: str, condition: str) -> None:
     for extents in [(0, 3, 5), (3, 0, 5), (2, 3, 0), (1, 1, 1), (3, 7, 2), (2, 9, 6), (3, 3, 7), (2, 2, 8), (1, 2, 9), (2, 1, 32), (1, 2, 33)]:
         sizes = dict(zip("ABC", extents, strict=True))
         assert same_at(before, after, sizes, rng) == 0
+
+
+def test_a_few_elements_are_turned_over_one_by_one_along_the_longer_axis() -> None:
+    before, after = scheduled(TURNED, Options())
+    steps = after.kernels[0].schedule
+    assert {f"variant C <= {cost.SHORT_READ}", "variant B <= 7"} <= {*steps}  # less than a square
+    assert {f"reorder {long}.0 {short} {long}.1" for long, short in ("jk", "kj")} <= {*steps}
+    rng = np.random.default_rng(5)
+    long = cost.PIECE_TURNED + 1
+    for extents in [(2, 3, long), (2, long, 3), (2, 8, 8), (1, 1, 8), (2, 0, 3), (0, 3, 3), (1, 9, 8), (1, 8, 9)]:
+        assert same_at(before, after, dict(zip("ABC", extents, strict=True)), rng) == 0
 
 
 def test_the_order_of_a_row_is_kept() -> None:
