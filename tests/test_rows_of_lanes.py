@@ -51,7 +51,7 @@ def scheduled(text: str, options: Options) -> tuple[Module, Module]:
 
 @pytest.mark.parametrize(
     ("text", "condition"),
-    [(BIAS, FEW), (PLACES, FEW), (PADDED, FEW), (LONG, ""), (TURNED, ""), (SUMS, f"variant C <= {cost.ROW_OF_LANE}")],
+    [(BIAS, FEW), (PLACES, FEW), (PADDED, FEW), (LONG, ""), (TURNED, f"variant C <= {cost.SHORT_READ}"), (SUMS, f"variant C <= {cost.ROW_OF_LANE}")],
     ids=["bias", "places", "padded", "one long row", "turned over", "sums"],
 )
 def test_rows_of_few_elements(text: str, condition: str) -> None:
@@ -64,6 +64,17 @@ def test_rows_of_few_elements(text: str, condition: str) -> None:
         assert same_at(before, after, sizes, rng) == 0
 
 
+def test_a_few_elements_are_turned_over_one_by_one_along_the_longer_axis() -> None:
+    before, after = scheduled(TURNED, Options())
+    steps = after.kernels[0].schedule
+    assert {f"variant C <= {cost.SHORT_READ}", "variant B <= 7"} <= {*steps}  # less than a square
+    assert {f"reorder {long}.0 {short} {long}.1" for long, short in ("jk", "kj")} <= {*steps}
+    rng = np.random.default_rng(5)
+    long = cost.PIECE_TURNED + 1
+    for extents in [(2, 3, long), (2, long, 3), (2, 8, 8), (1, 1, 8), (2, 0, 3), (0, 3, 3), (1, 9, 8), (1, 8, 9)]:
+        assert same_at(before, after, dict(zip("ABC", extents, strict=True)), rng) == 0
+
+
 def test_the_order_of_a_row_is_kept() -> None:
     """A row in a lane is added up from its first element to its last: --strict has it too."""
     _, after = scheduled(SUMS, Options(strict=True))
@@ -73,6 +84,20 @@ def test_the_order_of_a_row_is_kept() -> None:
 def test_rows_that_are_known_to_be_long_have_no_copy() -> None:
     _, after = scheduled(BIAS.replace("size C\n", "").replace("C", "100"), Options())
     assert not any(line.startswith("variant") for line in after.kernels[0].schedule)
+
+
+CHANNELS = (
+    f"{HEAD}size D\nin X: f32[A, B, C, D]\nin S: f32[B]\nout Y: f32[A, B, C, D]\nkernel t_0(X, S, Y):\n"
+    f"{LOOPS}      for k in 0 .. C parallel:\n        for l in 0 .. D parallel:\n          Y[i, j, k, l] = X[i, j, k, l] + S[j]\n"
+)
+
+
+def test_a_row_that_is_two_axes_is_short_too() -> None:
+    before, after = scheduled(CHANNELS, Options())
+    assert f"variant C * D <= {cost.FEW_VECTORS * 8}" in after.kernels[0].schedule
+    rng = np.random.default_rng(5)
+    for extents in [(2, 3, 0, 5), (2, 3, 5, 0), (2, 3, 3, 1), (2, 3, 1, 3), (2, 2, 2, 4), (1, 3, 4, 8), (1, 2, 3, 11)]:
+        assert same_at(before, after, dict(zip("ABCD", extents, strict=True)), rng) == 0
 
 
 COLUMNS = f"""{HEAD}in X: f32[A, B, C]

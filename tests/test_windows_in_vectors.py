@@ -24,6 +24,16 @@ def test_windows_two_apart(text: str, target: str) -> None:
     assert "unzip_f32x" in found.rendered.source
 
 
+@pytest.mark.parametrize("text", [DEPTHWISE.replace("stride 2", "stride 1"), LARGEST.replace("STEP", "1")], ids=["sums", "largest"])
+def test_rows_of_one_vector_take_tiles_of_one(text: str) -> None:
+    (found,) = compilations(text, Settings(runtime="clang", target="x86-64-v4"))
+    (kernel,) = found.run("schedule").kernels
+    first, second = [k for k, line in enumerate(kernel.schedule) if line.startswith("variant")][:2]
+    assert kernel.schedule[first] == "variant 4 <= H & W <= 16"
+    assert "split k.1 16 tail=pad" in kernel.schedule[first:second]
+    assert "split k.1 32 tail=pad" in kernel.schedule[second:]
+
+
 @pytest.mark.parametrize("step", [1, 2])
 def test_beside_the_image_there_is_one_number(step: int) -> None:
     """What only iterations beyond the end would read is what lies beside the image: one choice, of lanes that lie together, and no choice inside of a choice, of which there is no vector."""
@@ -36,7 +46,7 @@ def test_beside_the_image_there_is_one_number(step: int) -> None:
 @needs_cc
 def test_windows_are_those_of_numpy() -> None:
     rng = np.random.default_rng(3)
-    for c, h, w in ((1, 1, 1), (2, 7, 37), (3, 34, 75)):
+    for c, h, w in ((1, 1, 1), (3, 7, 7), (2, 17, 16), (2, 7, 37), (3, 34, 75)):
         x = rng.standard_normal((c, h, w)).astype(np.float32)
         k = rng.standard_normal((c, 3, 3)).astype(np.float32)
         padded = np.pad(x, ((0, 0), (1, 1), (1, 1)))

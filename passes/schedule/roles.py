@@ -94,9 +94,14 @@ def touching(block: Block, facts: Facts, known: Known) -> Known:
 
 
 def divided(kernel: Kernel, facts: Facts) -> bool:
-    """Whether a position that the kernel touches is a quotient or a remainder of where a loop is."""
-    axes = [s.axis for s in statements(kernel.body) if isinstance(s, Loop)]
-    return any(divides(a, axes) for a in accesses(kernel.body, facts.buffers))
+    """Whether a position that the kernel touches is a quotient or a remainder of where a loop is; pieces of one position, (x // N)·N + x % N, are x."""
+    loops = [s for s in statements(kernel.body) if isinstance(s, Loop)]
+    axes = [x.axis for x in loops]
+    found = [a for a in accesses(kernel.body, facts.buffers) if divides(a, axes)]
+    if not found:
+        return False
+    known = touching(kernel.body, facts, inside(loops, facts.known))
+    return any(divides(simplify(a, known), axes) for a in found)
 
 
 def units(addresses: Iterable[Expr], axis: str) -> int:

@@ -61,6 +61,11 @@ def along_rows(plan: Plan) -> Expr | None:
     return _tried(plan, lambda plan, found, slides: _along(plan, found, slides, cost.ALONG_TILE))
 
 
+def along_short_rows(plan: Plan) -> Expr | None:
+    """As `along_rows`, where a row is one vector at most: tiles of two would be empty for one half."""
+    return _tried(plan, lambda plan, found, slides: _along(plan, found, slides, cost.ALONG_TILE * VECTORS, 1))
+
+
 def through_windows(plan: Plan) -> bool:
     """Whether there may be a reduction through windows, which each attempt asks first."""
     part = plan.another()
@@ -70,7 +75,7 @@ def through_windows(plan: Plan) -> bool:
         return True  # the attempts say why it is none
 
 
-ATTEMPTS = (one_row, short_rows, one_vector, panels, along_rows, along)  # in this order
+ATTEMPTS = (one_row, short_rows, one_vector, panels, along_short_rows, along_rows, along)  # in this order
 
 
 def _windows(plan: Plan) -> tuple[Reduction, Sliding] | None:
@@ -245,18 +250,20 @@ def _in_turn(plan: Plan, found: Reduction, operands: Sequence[str], column: str,
     return found
 
 
-def _along(plan: Plan, found: Reduction, slides: Sliding, rows: int) -> Expr | None:
-    """In register tiles of so many rows, two vectors wide."""
+def _along(plan: Plan, found: Reduction, slides: Sliding, rows: int, vectors: int = VECTORS) -> Expr | None:
+    """In register tiles of so many rows, so many vectors wide; of less than two, where a row is no longer."""
     *above, row = slides.along[-2:]
     acc = found.accumulator
+    columns = blocking(plan.target, acc.dtype).columns // VECTORS * vectors
     there = const(rows).le(plan.loop(above[0]).stop) if above else const(rows == 1)
+    if vectors < VECTORS:
+        there = simplify(both(there, plan.loop(row).stop.le(const(columns))) or TRUE, plan.facts.known)
     if there.is_const and not there.attr:
         return None
     if stride(plan.facts.buffers[found.store.buffer].address(found.store.index), row) != 1:
         return None
     if step(found, slides) > 2 and not slides.column:  # a copy would be gathered from, as the operand itself is, and nobody else uses it
         return None
-    columns = blocking(plan.target, acc.dtype).columns
     if _few_taps(plan, found, row):
         plan.note(f"`{row}` is shorter than half a vector: vectors are along `{found.reduced[-1]}`")
         return None

@@ -13,6 +13,8 @@ dear as two.  So it is with squares whose rows are less than a line, wherever ro
 
 Short rows that lie one behind the other are one long row, which is kept as it lies and stored from its first whole line to its last (100 columns of 100000 floats 0.4 to 0.66 of the time of squares, 30 of 200000 0.25 to 0.6).
 
+Of a few elements along either axis squares would be mostly empty: they go one by one, along the longer axis inside (Zen 4, one thread, 10⁶ × 3 × 3 0.05, 10⁵ × 3 × 3 0.1, 10⁴ × 5 × 7 0.3, 1000 × 3 × 224 0.3, 1000 × 224 × 3 0.5 of the time).
+
 What stays in the caches has tiles of its own: long rows the same ones, since a store that lies in two lines costs as much as two there too, and NumPy's arrays begin 16 bytes past a line; others small ones, without hints.  (Two threads, arrays
 16 bytes past a line: 512² floats 77 → 39 µs, 1000² 450 → 250, 1500² 860 → 550; bf16 64 → 26, 122 → 101, 433 → 312; bytes 37 → 13, 95 → 38, 230 → 139; an image of 64 × 56² floats to channels last and back 67 → 27.)
 """
@@ -47,7 +49,7 @@ class Turned(NamedTuple):
     wide: Expr  # it has room for squares
     large: Expr  # it goes past the caches
     parts: Expr  # squares would store parts of lines
-    short: bool  # squares of what is near do so wherever rows begin
+    side: int  # of squares of what is near: of less than a line, they do so wherever rows begin
     follow: bool  # its rows lie one behind the other
 
 
@@ -60,10 +62,12 @@ def by_lines(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
     past = both(found.large, found.parts)
     short, long, some = (const(n * found.line) for n in (cost.SHORT_ROW, cost.LONG_ROW, 2 * cost.LINES_OF_TILE))
     # stores of less than a line seldom lie in two
-    in_tiles = past if found.short else call("bit_or", _all(past), _all(near, long.le(length)))
+    in_tiles = past if found.side < found.line else call("bit_or", _all(past), _all(near, long.le(length)))
     ways = [(_in_line_tiles, _all(found.wide, some.le(length), in_tiles)), (_in_near_tiles, near)]
     if found.follow:
         ways.insert(0, (_in_runs, _all(found.wide, past, length.lt(short))))
+    rows = _bare(plan).loop(found.a).stop
+    ways = [(_short_reads, rows.le(const(cost.SHORT_READ))), (_short_rows, length.le(const(min(cost.SHORT_STORED, found.side - 1)))), *ways]
     parts: list[tuple[Expr | None, Kernel]] = []
     for way, bounds in ways:
         condition = simplify(bounds, plan.facts.known)
@@ -111,11 +115,7 @@ def _turned(plan: Plan) -> Turned | None:
     wide = simplify(_all(*(const(cost.TURNED).le(e) for e in long)), plan.facts.known)
     step = row_step(simplify(held.address(store.index), inside(form.chain, plan.facts.known)), plan.loop(a))
     follow = step is not None and same_position(step, plan.loop(b).stop)
-    return (
-        None
-        if wide is FALSE
-        else Turned(a, b, store.buffer, line, wide, large(plan.facts, store.buffer, least), parts, _side(plan, form) < line, follow)
-    )
+    return None if wide is FALSE else Turned(a, b, store.buffer, line, wide, large(plan.facts, store.buffer, least), parts, _side(plan, form), follow)
 
 
 def _parts_of_lines(plan: Plan, form: roles.Shape, store: Store, a: str) -> Expr | None:
@@ -196,6 +196,25 @@ def _in_runs(plan: Plan, over: Turned) -> None:
     threads(plan)
     streamed(plan)
     plan.note(f"short rows of `{over.stored}` are stored as one, as they lie")
+
+
+def _short_rows(plan: Plan, over: Turned) -> None:
+    """Rows of a few elements."""
+    _one_by_one(plan, over, over.b, over.a)
+
+
+def _short_reads(plan: Plan, over: Turned) -> None:
+    """A few elements beside each other of what is read."""
+    _one_by_one(plan, over, over.a, over.b)
+
+
+def _one_by_one(plan: Plan, over: Turned, short: str, long: str) -> None:
+    """Squares would be mostly empty: element by element along the longer axis, in pieces whose lines are in the first cache until they are complete."""
+    _ordered(plan, over)
+    plan.do("split", long, cost.PIECE_TURNED)
+    plan.do("reorder", f"{long}.0", short, f"{long}.1")
+    threads(plan)
+    plan.note(f"a few elements along `{short}` are turned over one by one, in pieces of {cost.PIECE_TURNED} along `{long}`")
 
 
 def _kept(plan: Plan, rows: str, row: str, side: int, ahead: str | None = None, **options: str) -> None:
