@@ -34,6 +34,12 @@ def test_rows_of_one_vector_take_tiles_of_one(text: str) -> None:
     assert "split k.1 32 tail=pad" in kernel.schedule[second:]
 
 
+def test_windows_along_one_axis_have_no_rows() -> None:
+    text = "(composite largest ((X{f32}[C W](where W > 0)) -> (Y)) (return (maxpool1d X :kernel 3 :stride 1 :padding 1)))"
+    (found,) = compilations(text, Settings(runtime="clang", target="x86-64-v4"))
+    assert not any("tail=pad" in line and line.startswith("split i") for line in found.run("schedule").kernels[0].schedule)
+
+
 @pytest.mark.parametrize("step", [1, 2])
 def test_beside_the_image_there_is_one_number(step: int) -> None:
     """What only iterations beyond the end would read is what lies beside the image: one choice, of lanes that lie together, and no choice inside of a choice, of which there is no vector."""
