@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...ir.expr import TRUE, Expr, both, const, product, var
+from ...ir.expr import FALSE, TRUE, Expr, both, const, product, var
 from ...ir.kernel import If, Loop, Store, statements
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
@@ -255,7 +255,7 @@ def _along(plan: Plan, found: Reduction, slides: Sliding, rows: int, vectors: in
     *above, row = slides.along[-2:]
     acc = found.accumulator
     columns = blocking(plan.target, acc.dtype).columns // VECTORS * vectors
-    there = const(rows).le(plan.loop(above[0]).stop) if above else const(rows == 1)
+    there = const(rows).le(plan.loop(above[0]).stop) if above else (TRUE if rows == 1 else FALSE)
     if vectors < VECTORS:
         there = simplify(both(there, plan.loop(row).stop.le(const(columns))) or TRUE, plan.facts.known)
     if there.is_const and not there.attr:
