@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...ir.expr import TRUE, Expr, both, const, product, var
+from ...ir.expr import FALSE, TRUE, Expr, both, const, product, var
 from ...ir.kernel import If, Loop, Store, statements
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
@@ -255,10 +255,9 @@ def _along(plan: Plan, found: Reduction, slides: Sliding, rows: int, vectors: in
     *above, row = slides.along[-2:]
     acc = found.accumulator
     columns = blocking(plan.target, acc.dtype).columns // VECTORS * vectors
-    if rows > 1 and not above:
-        return None
-    within = plan.loop(row).stop.le(const(columns)) if vectors < VECTORS else None
-    there = TRUE if rows == 1 else simplify(both(const(rows).le(plan.loop(above[0]).stop), within) or TRUE, plan.facts.known)
+    there = const(rows).le(plan.loop(above[0]).stop) if above else (TRUE if rows == 1 else FALSE)
+    if vectors < VECTORS:
+        there = simplify(both(there, plan.loop(row).stop.le(const(columns))) or TRUE, plan.facts.known)
     if there.is_const and not there.attr:
         return None
     if stride(plan.facts.buffers[found.store.buffer].address(found.store.index), row) != 1:
@@ -287,7 +286,7 @@ def _along(plan: Plan, found: Reduction, slides: Sliding, rows: int, vectors: in
     plan.note(
         f"{moving(slides)}: a block copies what it reads once, vectors are along `{slides.along[-1]}`" + f", {rows} rows at a time" * (rows > 1)
     )
-    return there
+    return there if rows > 1 else TRUE
 
 
 def _few_taps(plan: Plan, found: Reduction, row: str) -> bool:
