@@ -59,7 +59,7 @@ class Around(Statement):
 
     def around(self, body: tuple[Any, ...], orelse: tuple[Any, ...] = ()) -> Any:
         """The same around others."""
-        raise NotImplementedError
+        raise NotImplementedError  # each class has its own
 
 
 S = TypeVar("S", bound=Statement)

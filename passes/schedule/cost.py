@@ -97,9 +97,8 @@ STRIP_PANELS = 4  # panels of columns that are copied side by side (1024² float
 # Of the second cache the part that a panel of packed columns may take which comes from there, and bytes of it that such a panel has in the first at least.  The deeper panels are, the less often partial sums come
 # and go.  (Golden Cove, 2 MiB, two threads, f32, 1024 for 512: 1000³ and 1536³ 1.05 × as fast.)
 PANEL_PART, PANEL_LEAST = 16, 2
-FAR = (
-    64 << 20
-)  # bytes from which on the last cache is that of many cores, and a panel from there is waited for (Golden Cove, 105 MiB, asked for ahead: 1000³ 1.07, 2048³ 1.2 × as fast)
+# Bytes from which on the last cache is that of many cores, and a panel from there is waited for (Golden Cove, 105 MiB, asked for ahead: 1000³ 1.07, 2048³ 1.2 × as fast)
+FAR = 64 << 20
 COLUMN_TILES = 4  # register tiles of columns in a block: it amortises the copy, and there are blocks enough to be shared evenly
 FEW_COLUMNS = 8  # with fewer columns, most lanes of a vector of them are empty: vectors along the row do more
 FEWER_COLUMNS = 2  # the same where vectors along the row would be gathered
@@ -199,10 +198,8 @@ LINES_OF_RUN = 4  # of each row of what is turned over in them
 LONG_ROW = 16
 # Lines of a row from which on what is read of it begins at a line too: before the first and after the last are blocks that are not full (Zen 4, 4096² floats 0.76 of the time, 30000 × 512 1.06).
 ALIGNED_ROW = 64
-NEAR_PANELS = (
-    128,
-    128,
-)  # tiles of shorter rows that stay there (64 × 3136 floats 2.6 to 2.8, 100 × 3249 3, 32 × 3136 1.2 to 1.4 times as fast as by the panels above)
+# Tiles of shorter rows that stay there (64 × 3136 floats 2.6 to 2.8, 100 × 3249 3, 32 × 3136 1.2 to 1.4 times as fast as by the panels above)
+NEAR_PANELS = (128, 128)
 # Elements beside each other of what is read, and of what is stored, up to which those that are turned over go one by one, so many along the other axis at a time.  (Zen 4, one thread, f32, against squares, as rows × elements
 # that are read: 1000 images of 3 × 224 0.3, 6 × 100 0.45, 8 × 8 0.4, 8 × 64 0.6, 12 × 64 0.9, of 224 × 3 0.5, 64 × 8 1.0; 50000 × 7 1.7, 50000 × 3 0.5 of the time; 8 × 10⁶ 0.7 to 1.0, all of a row at a time 2.4.)
 SHORT_READ, SHORT_STORED, PIECE_TURNED = 4, 8, 1024

@@ -75,13 +75,6 @@ class Facts:
 # ---- finding
 
 
-def children(stmt: Stmt) -> tuple[Block, ...]:
-    """The blocks that a statement holds."""
-    if isinstance(stmt, If):
-        return (stmt.body, stmt.orelse)
-    return (stmt.body,) if isinstance(stmt, (Loop, While, Region)) else ()
-
-
 def all_loops(where: Kernel | Block) -> list[Loop]:
     """The loops of a kernel or of a block, outer before inner, in order."""
     return [s for s in statements(where.body if isinstance(where, Kernel) else where) if isinstance(s, Loop)]
@@ -114,7 +107,7 @@ def path_to(block: Block, wanted: Callable[[Stmt], bool]) -> tuple[Stmt, ...]:
     for s in block:
         if wanted(s):
             return (s,)
-        for body in children(s):
+        for body in s.blocks():
             inner = path_to(body, wanted)
             if inner:
                 return (s, *inner)
