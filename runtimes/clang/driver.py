@@ -63,7 +63,7 @@ class Driver:
             runtime=self.name,
             name=machine.name,
             describe=machine.describe if width == machine.vector_bytes else f"{machine.describe}, vectors of {width} bytes",
-            native=frozenset(op for op in OPS if any(key.partition(".")[0] == op for key in self.description.spell)),
+            native=frozenset(OPS.keys() & {key.partition(".")[0] for key in self.description.spell}),
             instructions=frozenset(n for n, row in self.description.table.get("instructions", {}).items() if machine.has(row["needs"], width)),
             dtypes=frozenset(table.get("dtypes", ())),
             arithmetic=frozenset(table.get("arithmetic", ())),

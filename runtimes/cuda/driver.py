@@ -92,7 +92,7 @@ class Driver:
             runtime=self.name,
             name=arch,
             describe=f"{arch}, {processors} multiprocessors, {shared} KiB of shared memory a block",
-            native=frozenset(op for op in OPS if any(key.partition(".")[0] == op for key in self.description.spell)),
+            native=frozenset(OPS.keys() & {key.partition(".")[0] for key in self.description.spell}),
             instructions=frozenset(n for n, row in self.description.table["instructions"].items() if _has(arch, row["needs"])),
             dtypes=frozenset(table["dtypes"]),
             arithmetic=frozenset(table["arithmetic"]),
