@@ -52,6 +52,7 @@ from sys import getrefcount
 from typing import Any, Final
 
 from .dtypes import INDEX, DType, bool_
+from .operator_kinds import CHOOSES, DIVIDES, ENDS, FOLDS, FUNCTIONS, GATHERS, LONG, MERGES, PARTIAL, QUOTIENTS
 from .primops import OPS, result_of
 
 Scalar = int | float | bool
@@ -155,20 +156,6 @@ _NO_NAMES: Final[frozenset[str]] = frozenset()
 _NAMED: Final = frozenset({"size", "var", "first", "last", "to_line"})
 _LOADS: Final = frozenset({"load", "vload", "gather"})
 _NO_POSITIONS: Final = frozenset({"load", "bitcast", "null", "ins"})
-
-# kinds of operators
-DIVIDES: Final = 1  # floordiv and mod
-CHOOSES: Final = 2  # where
-MERGES: Final = 4  # bit_or
-GATHERS: Final = 8
-PARTIAL: Final = 16  # vload of some lanes
-LONG: Final = 32  # functions that take long
-ENDS: Final = 64  # first and last
-QUOTIENTS: Final = 128  # div
-FOLDS: Final = 256
-FUNCTIONS: Final = frozenset({
-    "exp", "exp2", "expm1", "log", "log2", "log1p", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
-})  # those that take long  # fmt: skip
 _KINDS: Final = dict.fromkeys(FUNCTIONS, LONG) | {
     "floordiv": DIVIDES, "mod": DIVIDES, "where": CHOOSES, "bit_or": MERGES, "gather": GATHERS, "first": ENDS, "last": ENDS, "div": QUOTIENTS, "fold": FOLDS,
 }  # fmt: skip

@@ -154,14 +154,14 @@ def _values(names: list[str]) -> Callable[[Any], Any]:
     return attrgetter(*names) if len(names) > 1 else lambda self: tuple([getattr(self, name) for name in names])
 
 
-def _method(text: str, names: list[str], scope: dict[str, Any] | None = None, defaults: tuple[Any, ...] = ()) -> Callable[..., Any]:
+def _method(text: str, names: list[str], scope: dict[str, Any], defaults: tuple[Any, ...]) -> Callable[..., Any]:
     """The function that a text defines, its `field_0`, `field_1`, … by these names.  Python reads each text once: a record has as many fields as many others have."""
     code = _read(text)
 
     def named(found: tuple[str, ...]) -> tuple[str, ...]:
         return tuple([names[int(n[6:])] if n.startswith("field_") else n for n in found])
 
-    return FunctionType(code.replace(co_names=named(code.co_names), co_varnames=named(code.co_varnames)), scope or {}, code.co_name, defaults)
+    return FunctionType(code.replace(co_names=named(code.co_names), co_varnames=named(code.co_varnames)), scope, code.co_name, defaults)
 
 
 @cache

@@ -80,8 +80,8 @@ class Lift:
                 x = replace(x, domain=both(x.domain, *(ONE.le(self.boxes[t.var]) for t in left)))
         return x.view(places(over) if mapping is None else mapping)
 
-    def lift(self, root: Expr, guard: Expr | None, loops: tuple[Trip, ...], term: bool = False) -> Operand:
-        """The operand that gives `root` inside of `loops` wherever `guard` holds; elsewhere it may give anything.  `term`: it is accumulated."""
+    def lift(self, root: Expr, loops: tuple[Trip, ...], term: bool = False) -> Operand:
+        """The operand that gives `root` inside of `loops`.  `term`: it is accumulated."""
         for v in self.found.definitions(root):
             d = self.found.defined[v]
             if isinstance(d, Sum) and d.around and self.runs_along(d):
@@ -91,7 +91,7 @@ class Lift:
                 start = self.one_frame(d.start, d.guard, (*d.around, d.loop)) if isinstance(d, Scan) else None
                 operand = self.one_frame(body, d.guard, (*d.around, *d.loops), isinstance(d, Sum))
                 self.values[v] = self.scanned(d, operand, start) if start is not None and isinstance(d, Scan) else self.reduced(d, operand)
-        return self.one_frame(root, guard, loops, term)
+        return self.one_frame(root, None, loops, term)
 
     def runs_along(self, d: Sum) -> bool:
         """Whether what is added up is made of powers, a value that runs along the same loop and reads nothing along it, other ones for each iteration around: rows that are worked out side

@@ -13,7 +13,8 @@ from collections import Counter
 from typing import Final
 
 from ..ir.dtypes import INDEX
-from ..ir.expr import CHOOSES, Expr, var
+from ..ir.expr import Expr, var
+from ..ir.operator_kinds import CHOOSES
 from ..ir.program import Assign, Block, Define, If, Stmt, StoreTo, kinds_in, with_blocks, with_expressions
 from ..ir.walks import always, is_lazy, postorder, substitute, substitution
 from .lower.names import Names

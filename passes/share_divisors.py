@@ -25,8 +25,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ..ir.dtypes import f32, f64
-from ..ir.expr import QUOTIENTS, Expr, both, broadcast, call, const, make, where
+from ..ir.expr import Expr, both, broadcast, call, const, make, where
 from ..ir.instructions import QUOTIENT
+from ..ir.operator_kinds import QUOTIENTS
 from ..ir.program import (
     Array,
     Assign,

@@ -25,9 +25,10 @@ from collections.abc import Set
 from math import frexp
 
 from ..ir.dtypes import f32
-from ..ir.expr import FOLDS, LONG, Expr, broadcast, const, make
+from ..ir.expr import Expr, broadcast, const, make
 from ..ir.float_ranges import ANY, Range, float_range
 from ..ir.instructions import EXP_INSIDE, EXP_NEAR, INSIDE, MANY, NEAR, PLUS_EXP, SHIFT, SUM_EXP, WEIGHT
+from ..ir.operator_kinds import FOLDS, LONG
 from ..ir.program import (
     Array,
     Assign,

@@ -281,7 +281,7 @@ class _Versions:
                 return elementwise(COMBINERS[event.combiner].op, shape, base, lift.view(value, axes, covered[0]))
             return whole(lift.view(value, axes, covered[0]), shape)
         if event.combiner and reduced:
-            old_value = lift.lift(_old(event, dtype), None, event.loops)
+            old_value = lift.lift(_old(event, dtype), event.loops)
             value = lift.apply(call(COMBINERS[event.combiner].op, identity_of(event.combiner, dtype), const(1, dtype)), [old_value, value])
         self.inside(event, lift.inside(event.loops), shape)
         turned = in_turn(event, axes, lift.boxes, shape, self.known)
@@ -304,7 +304,7 @@ class _Versions:
         if covered is None or covered[1] is not ONE.le(axis(along)):
             raise NotTensor(f"{event.previous} is read where another iteration stores {self.found.shown(event.buffer, event.index)}", event.span)
         old = self.head(event.buffer)
-        body = lift.lift(lift.folded(d), None, event.loops)
+        body = lift.lift(lift.folded(d), event.loops)
         self.checked |= lift.checked
         self.asked.update(lift.asked)
         terms = box_of(event, lift.view(body, [t.var for t in kept], covered[0]), covered[1], old, shape)
@@ -327,7 +327,7 @@ class _Versions:
         if event.guard is not None:
             value = call("where", event.guard, value, otherwise)
         value = lift.masked(value, event.loops, (), otherwise)
-        result = lift.lift(value, None, event.loops, bool(event.combiner and reduced))
+        result = lift.lift(value, event.loops, bool(event.combiner and reduced))
         if not (event.combiner and reduced):
             return result
         if self.options.strict and dtype.is_inexact and event.combiner in ("add", "mul"):

@@ -20,7 +20,8 @@ from functools import cached_property
 from typing import Final
 
 from ..ir.dtypes import INDEX
-from ..ir.expr import FUNCTIONS, GATHERS, LONG, ONE, PARTIAL, Expr, var
+from ..ir.expr import ONE, Expr, var
+from ..ir.operator_kinds import FUNCTIONS, GATHERS, LONG, PARTIAL
 from ..ir.polynomial import poly
 from ..ir.program import Array, Assign, Block, Define, Fail, For, If, Prefetch, Program, Region, Stmt, StoreTo, While, kinds_in, statements, with_body
 from ..ir.record import replace

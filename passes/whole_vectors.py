@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 from ..ir.bounds import Known
-from ..ir.expr import ONE, PARTIAL, ZERO, Expr, const, var, vload
+from ..ir.expr import ONE, ZERO, Expr, const, var, vload
+from ..ir.operator_kinds import PARTIAL
 from ..ir.program import Assign, Block, For, If, StoreTo, map_expressions, statements, with_blocks
 from ..ir.record import replace
 from ..ir.simplify import prove_le

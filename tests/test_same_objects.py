@@ -6,8 +6,9 @@ import pytest
 from luminal.ir import program as pr
 from luminal.ir.bounds import Known
 from luminal.ir.dtypes import f32
-from luminal.ir.expr import DIVIDES, ONE, ZERO, Expr, call, const, floordiv, load, size, var
+from luminal.ir.expr import ONE, ZERO, Expr, call, const, floordiv, load, size, var
 from luminal.ir.kernel import Kernel, Loop
+from luminal.ir.operator_kinds import DIVIDES
 from luminal.ir.places import path_of
 from luminal.ir.simplify import simplify
 from luminal.ir.walks import SHORT, postorder

@@ -10,8 +10,9 @@ from luminal import compiled
 from luminal.ir import kernel_body, program_body
 from luminal.ir.dtypes import f32
 from luminal.ir.errors import Span
-from luminal.ir.expr import DIVIDES, ONE, ZERO, Expr, floordiv, var
+from luminal.ir.expr import ONE, ZERO, Expr, floordiv, var
 from luminal.ir.kernel import Buffer, If, Kernel, Loop, Region, Store
+from luminal.ir.operator_kinds import DIVIDES
 from luminal.ir.places import block_of, homes_in, path_of
 from luminal.ir.program import For
 from luminal.ir.record import replace

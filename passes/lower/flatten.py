@@ -14,9 +14,10 @@ from ...ir.bounds import Known
 from ...ir.conditions import conjuncts, fixed_sizes
 from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
-from ...ir.expr import CHOOSES, DIVIDES, FALSE, ONE, ZERO, Expr, call, load, make, total, var, where
+from ...ir.expr import FALSE, ONE, ZERO, Expr, call, load, make, total, var, where
 from ...ir.instructions import ACCUMULATES, GROUPED
 from ...ir.knowledge import Range
+from ...ir.operator_kinds import CHOOSES, DIVIDES
 from ...ir.primops import COMBINERS
 from ...ir.record import replace
 from ...ir.simplify import assuming, prove_le

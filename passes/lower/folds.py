@@ -21,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ...ir.expr import FOLDS, ONE, ZERO, Expr, call, const, load, minimum, var, vload, zip_halves
+from ...ir.expr import ONE, ZERO, Expr, call, const, load, minimum, var, vload, zip_halves
+from ...ir.operator_kinds import FOLDS
 from ...ir.primops import COMBINERS
 from ...ir.program import Array, Block, For, Stmt, StoreTo, map_block
 from ...ir.record import replace

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...ir import kernel as k, program as p
 from ...ir.bounds import Known
 from ...ir.dtypes import INDEX
-from ...ir.expr import MERGES
+from ...ir.operator_kinds import MERGES
 from ...ir.target import Target
 from .fails import protect
 from .flatten import Flattener, Place, Scope

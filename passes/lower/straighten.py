@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir.bounds import Known
-from ...ir.expr import DIVIDES, Expr, both
+from ...ir.expr import Expr, both
+from ...ir.operator_kinds import DIVIDES
 from ...ir.program import Block, Define, For, If, Region, Stmt, While, kinds_in, map_expressions, statements, with_body
 from ...ir.simplify import assuming, simplify
 from ...ir.statement import same

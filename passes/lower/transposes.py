@@ -24,7 +24,8 @@ from typing import NamedTuple
 
 from ...ir.conditions import conjuncts
 from ...ir.dtypes import DType
-from ...ir.expr import GATHERS, ONE, ZERO, Expr, both, broadcast, call, const, load, make, maximum, minimum, var, vload, zip_halves
+from ...ir.expr import ONE, ZERO, Expr, both, broadcast, call, const, load, make, maximum, minimum, var, vload, zip_halves
+from ...ir.operator_kinds import GATHERS
 from ...ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, kinds_in, map_block, map_expressions, statements
 from ...ir.record import replace
 from ...ir.walks import always, is_lazy, substitute

@@ -8,7 +8,8 @@ The order of the parts is that of memory on the machines that there are: the fir
 from __future__ import annotations
 
 from ...ir.dtypes import u32
-from ...ir.expr import MERGES, Expr, const, make, vload
+from ...ir.expr import Expr, const, make, vload
+from ...ir.operator_kinds import MERGES
 from ...ir.program import Block, map_expressions
 from ...ir.walks import postorder, rewrite
 from .affine import difference

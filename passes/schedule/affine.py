@@ -7,8 +7,9 @@ from typing import Final
 
 from ...ir import polynomial as pl
 from ...ir.bounds import Known, Range
-from ...ir.expr import DIVIDES, ONE, ZERO, Expr, call, const, minimum, var
+from ...ir.expr import ONE, ZERO, Expr, call, const, minimum, var
 from ...ir.kernel import Loop, Stmt
+from ...ir.operator_kinds import DIVIDES
 from ...ir.simplify import prove_le, simplify
 from ...ir.walks import postorder, substitute
 

@@ -33,7 +33,7 @@ from .side_by_side import summed
 from .tree import all_loops, find, reads
 
 
-def dotted(plan: Plan, found: Contraction, blocks: bool = False) -> Expr | None:
+def dotted(plan: Plan, found: Contraction, blocks: bool) -> Expr | None:
     """Schedule such a contraction: the condition on the sizes; None (and an unchanged plan) where it is none.  With `blocks` of the reduction, columns stay in the first cache for more rows."""
     width = cost.lanes(plan.target, roles.widest(find(plan.kernel, found.reduced[-1]).body))
     if len(found.rows) != 1 or len(found.reduced) != 1 or width < 2 or not cost.first_lanes(plan.target):

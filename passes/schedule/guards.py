@@ -8,7 +8,7 @@ from ...ir import polynomial as pl
 from ...ir.bounds import Known
 from ...ir.conditions import conjuncts
 from ...ir.dtypes import INDEX, bf16, f16, f32
-from ...ir.expr import DIVIDES, FALSE, ONE, TRUE, ZERO, Expr, both, call, const, minimum, var, where
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, const, minimum, var, where
 from ...ir.kernel import (
     Alloc,
     Block,
@@ -28,6 +28,7 @@ from ...ir.kernel import (
     with_body,
     written,
 )
+from ...ir.operator_kinds import DIVIDES
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, rewrite, substitute

@@ -10,8 +10,9 @@ from typing import Final
 
 from ...ir.bounds import Range
 from ...ir.dtypes import INDEX
-from ...ir.expr import ENDS, ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var, where
+from ...ir.expr import ONE, ZERO, Expr, ceildiv, const, first, floordiv, last, maximum, minimum, mod, var, where
 from ...ir.kernel import Block, If, Kernel, Let, Loop, Stmt, Store, identity_of, map_expressions, nested, with_blocks
+from ...ir.operator_kinds import ENDS
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.verify.body import Body

@@ -161,13 +161,7 @@ def axes_inside(scope: Block) -> set[str]:
 
 
 def staged_value(
-    kernel: Kernel,
-    scope: Block,
-    buffer: str,
-    axes: tuple[str, ...],
-    facts: Facts,
-    fits: Callable[[Expr], bool] = lambda _: True,
-    several: bool = False,
+    kernel: Kernel, scope: Block, buffer: str, axes: tuple[str, ...], facts: Facts, fits: Callable[[Expr], bool], several: bool = False
 ) -> tuple[Expr, Expr, Stmt]:
     """The largest subexpression to replace that `fits`, the value to copy (guarded as the subexpression is) and the statement of the scope that holds its use.
 

@@ -20,8 +20,9 @@ from collections.abc import Sequence
 from ...ir.conditions import fixed_sizes
 from ...ir.dtypes import bool_
 from ...ir.errors import SourceError
-from ...ir.expr import ENDS, ONE, TRUE, ZERO, Expr, first, last, var, where
+from ...ir.expr import ONE, TRUE, ZERO, Expr, first, last, var, where
 from ...ir.kernel import Block, If, Kernel, Let, Loop, Stmt, map_block, map_expressions, statements, substitute_block
+from ...ir.operator_kinds import ENDS
 from ...ir.places import homes_in
 from ...ir.record import replace
 from ...ir.simplify import simplify

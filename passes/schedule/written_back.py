@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ...ir.expr import ENDS, ONE, ZERO, Expr, both, load, var
+from ...ir.expr import ONE, ZERO, Expr, both, load, var
 from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, statements
+from ...ir.operator_kinds import ENDS
 from ...ir.ranges import Range
 from ...ir.record import replace
 from ...ir.simplify import assuming, prove_le, simplify

@@ -13,8 +13,9 @@ store computes with long functions is computed on vectors before (`scattered.py`
 from __future__ import annotations
 
 from ....ir.bounds import Known, Range
-from ....ir.expr import DIVIDES, LONG, ZERO, Expr, const, var
+from ....ir.expr import ZERO, Expr, const, var
 from ....ir.moves import is_moved
+from ....ir.operator_kinds import DIVIDES, LONG
 from ....ir.program import Array, Block, For, Stmt, StoreTo, kinds_in, map_expressions, statements as statements_of, with_blocks, with_body
 from ....ir.record import replace
 from ....ir.simplify import simplify

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from ....ir.conditions import conjuncts
 from ....ir.dtypes import i32
-from ....ir.expr import CHOOSES, INDEX, Expr, broadcast, call, ceildiv, const, maximum, minimum, ramp
+from ....ir.expr import INDEX, Expr, broadcast, call, ceildiv, const, maximum, minimum, ramp
+from ....ir.operator_kinds import CHOOSES
 from ....ir.walks import postorder
 from ..affine import difference
 from .axis import ONE_STEP, TWO_STEPS, Axis, Serial

@@ -14,7 +14,8 @@ from __future__ import annotations
 from functools import reduce
 
 from ....ir.conditions import conjuncts
-from ....ir.expr import LONG, ONE, TRUE, ZERO, Expr, both, load, var
+from ....ir.expr import ONE, TRUE, ZERO, Expr, both, load, var
+from ....ir.operator_kinds import LONG
 from ....ir.program import Array, Block, Define, For, If, Stmt, StoreTo, map_block
 from ....ir.record import replace
 from ....ir.walks import postorder
