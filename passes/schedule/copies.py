@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from ...ir.expr import ONE, Expr, both, ceildiv, const, minimum
 from ...ir.kernel import Block, If, Kernel, Loop, statements
 from ...ir.record import replace
@@ -57,7 +59,7 @@ def version(kernel: Kernel, facts: Facts, trips: int, *axes: str) -> Kernel:
     """
     loops = [find(kernel, axis) for axis in axes]
     inside = {s.axis for s in statements((loops[0],)) if isinstance(s, Loop)}
-    nested = all(outer.body == (inner,) for outer, inner in zip(loops, loops[1:], strict=False))
+    nested = all(outer.body == (inner,) for outer, inner in pairwise(loops))
     if not nested or any(x.kind != "reduce" or x.step is not ONE or extent(x).is_const or extent(x).names & inside for x in loops):
         raise StepError(
             f"version: {', '.join(axes)} are no reductions one inside the other in steps of 1 whose extents are free, and the same for all that is copied"
