@@ -9,7 +9,7 @@ A block is some consecutive rows.  `blocked` is what a kernel does for one: the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 
 from ..ir import polynomial as pl
 from ..ir.expr import ONE, ZERO, Expr, floordiv, load, mod, product, var
@@ -141,6 +141,20 @@ def position(chain: tuple[Loop, ...]) -> Expr:
     return found
 
 
+def substitute_around(e: Expr, mapping: dict[Expr, Expr], own: Container[str], kept: Callable[[Expr], Expr]) -> Expr:
+    """An expression with some of its parts replaced, but for what it loads from the buffers in `own`: what `kept` gives for such a load stands there as it is."""
+    here: dict[Expr, Expr] = {}
+
+    def rule(n: Expr) -> Expr | None:
+        if n.op != "load" or n.attr not in own:
+            return None
+        there = kept(n)
+        here[placeholder := var(f"{n.attr}@{len(here)}", n.dtype)] = there
+        return placeholder
+
+    return substitute(substitute(rewrite(e, rule), mapping), here)
+
+
 def blocked(form: Form, cut: Cut, axes: Axes, own: Mapping[str, Buffer], row: str) -> Block:
     """What a kernel does for one block, the tensors in `own` being the block's.  `row` is a free name for the loop over its rows."""
     at_rows = form.depth > 0
@@ -157,16 +171,7 @@ def blocked(form: Form, cut: Cut, axes: Axes, own: Mapping[str, Buffer], row: st
 
     def expr(e: Expr) -> Expr:
         """Loads of what is the block's at the block's positions; everything else where the carriers stand in all of them."""
-        here: dict[Expr, Expr] = {}
-
-        def rule(n: Expr) -> Expr | None:
-            if n.op == "load" and n.attr in own:
-                kept = load(own[n.attr].name, n.dtype, *moved(n.attr, n.args))
-                here[placeholder := var(f"{n.attr}@{len(here)}", n.dtype)] = kept
-                return placeholder
-            return None
-
-        return substitute(substitute(rewrite(e, rule), shift), here)
+        return substitute_around(e, shift, own, lambda n: load(own[n.attr].name, n.dtype, *moved(n.attr, n.args)))
 
     def stmt(s: Stmt) -> Stmt | None:
         if isinstance(s, Store) and s.buffer in own:

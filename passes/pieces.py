@@ -20,7 +20,7 @@ from ..ir.expr import ONE, ZERO, Expr, ceildiv, const, minimum, var
 from ..ir.kernel import Alloc, Block, Buffer, Let, Loop, Stmt, Store, map_expressions, statements, with_body
 from ..ir.record import record, replace
 from ..ir.renaming import Names, unique_locals
-from ..ir.walks import rewrite, substitute
+from .blocks import substitute_around
 from .rows import Rows
 from .schedule.roles import Contraction
 
@@ -163,15 +163,7 @@ def _shifted(body: Block, axis: str, by: Expr, cut: frozenset[str]) -> Block:
     moved = {var(axis): var(axis) + by}
 
     def expr(e: Expr) -> Expr:
-        here: dict[Expr, Expr] = {}
-
-        def rule(n: Expr) -> Expr | None:
-            if n.op == "load" and n.attr in cut:
-                here[placeholder := var(f"{n.attr}@{len(here)}", n.dtype)] = n
-                return placeholder
-            return None
-
-        return substitute(substitute(rewrite(e, rule), moved), here)
+        return substitute_around(e, moved, cut, lambda n: n)
 
     def stmt(s: Stmt) -> Stmt:
         if isinstance(s, Store):
