@@ -66,6 +66,13 @@ def along_short_rows(plan: Plan) -> Expr | None:
     return _tried(plan, lambda plan, found, slides: _along(plan, found, slides, cost.ALONG_TILE * VECTORS, 1))
 
 
+def one_position(plan: Plan) -> Expr | None:
+    """The reduction of rows that is left where windows and images have one element."""
+    from .one_position import one_position, window_axes
+
+    return _tried(plan, lambda plan, found, slides: one_position(plan, window_axes(found, slides)))
+
+
 def through_windows(plan: Plan) -> bool:
     """Whether there may be a reduction through windows, which each attempt asks first."""
     part = plan.another()
