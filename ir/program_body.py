@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from .dtypes import DType
-from .expr import ONE, Expr
+from .expr import FALSE, ONE, Expr
 from .record import replace
 from .statement import Around, Statement, same
 
@@ -108,7 +108,7 @@ class For(Around):
         self.body = body
         self.step = step
         self.pragma = pragma  # "" | unroll | parallel | workshare | queue | block.x … thread.z
-        self.serial_if = serial_if  # parallel only: run by one thread where this holds (too little work to fork)
+        self.serial_if = None if serial_if is FALSE else serial_if  # parallel only: run by one thread where this holds (too little work to fork)
         self.end = end  # parallel only, from 0 in steps of 1: the body is for all iterations from `var` to this, as many as a thread has
         self.times = times  # unroll only: so many iterations side by side; 0: all of them
         self.within, self.kinds = None, -1
@@ -162,7 +162,7 @@ class Region(Around):
 
     def __init__(self, body: Block, serial_if: Expr | None = None) -> None:
         self.body = body
-        self.serial_if = serial_if  # run by one thread where this holds (too little work to fork)
+        self.serial_if = None if serial_if is FALSE else serial_if  # run by one thread where this holds (too little work to fork)
         self.within, self.kinds = None, -1
 
     def around(self, body: Block, orelse: Block = ()) -> Region:

@@ -42,6 +42,8 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
             return f"{name} {buffer} {axis()}"
         case "search":
             return f"search {axis()} {rng.randint(1, 4)}"
+        case "version":
+            return f"version {rng.randint(1, 4)} {some}"
         case "deal" | "part" | "share" | "short":
             return f"{name} {axis()}" + (" " + str(rng.randint(1, 4)) if name != "part" or rng.random() < 0.5 else "")
         case "split_reduction":

@@ -185,6 +185,8 @@ def test_sums_of_sizes_that_multiply_have_names() -> None:
               y[c, i, j] = 1.0:f32
             z[c, i] = 2.0:f32
             y[c // (H - R + 1), c % (H - R + 1), 0] = 3.0:f32
+            y[c // max(1, H // 4 + 1), 0, 0] = 4.0:f32
+            y[c // (H * W - R * W), 0, 0] = 5.0:f32
         """,
         """
         let y_extent: i64 = H - R + 1
@@ -194,7 +196,9 @@ def test_sums_of_sizes_that_multiply_have_names() -> None:
             for j in 0 .. W - R + 1:
               y[c * (y_extent * y_extent_2) + i * y_extent_2 + j] = 1.0:f32
             z[c * (H + 1) + i] = 2.0:f32
-            y[c // (H - R + 1) * ((H - R + 1) * (W - R + 1)) + c % (H - R + 1) * (W - R + 1)] = 3.0:f32
+            y[c // y_extent * (y_extent * y_extent_2) + c % y_extent * y_extent_2] = 3.0:f32
+            y[c // max(1, H // 4 + 1) * (y_extent * y_extent_2)] = 4.0:f32
+            y[c // (H * W - R * W) * ((H - R + 1) * (W - R + 1))] = 5.0:f32
         """,
         target=SERIAL,
         ports=ports,

@@ -151,6 +151,8 @@ GOOD = {
     "short of a parallel loop": ("gemm", "short j 4\nunswitch i\nsplit j.s 4 tail=pad"),
     "short of what a cut leaves": ("gemm", "split j 8 tail=cut\nshort j.t 4"),
     "short of several": ("convolution_padded", "short r 1"),
+    "version": ("total_sum", "version 1 p q\nsplit p 3\nunroll q.v"),
+    "version of some": ("gemm", "split i 4 tail=pad\nreorder i.0 j i.1\nversion 1 p"),
     "share": ("gemm", "share i 3\nshare j 2 multiple=4\nreorder i.0 j.0 i.1 j.1"),
     "share from a first position": ("transpose", "split i 3 tail=cut\nshare i.t 2 whole=2"),
     "share in whole parts": ("gemm", "share i 8 multiple=2 whole=4\nshare j 6 whole=3\nreorder i.0 j.0 i.1 j.1"),

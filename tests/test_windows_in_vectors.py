@@ -40,6 +40,27 @@ def test_windows_along_one_axis_have_no_rows() -> None:
     assert not any("tail=pad" in line and line.startswith("split i") for line in found.run("schedule").kernels[0].schedule)
 
 
+def test_three_taps_of_each_axis_are_known_where_the_sizes_are_free() -> None:
+    """Depthwise: a loop over taps ends before it has begun, so where there are three by three nothing is left of it."""
+    (found,) = compilations("depthwise_conv2d", Settings(runtime="clang", target="x86-64-v4", without=("Bias",)))
+    (kernel,) = found.run("schedule").kernels
+    assert [line for line in kernel.schedule if line.startswith("version")] == ["version 3 p q"] * 3
+    assert "if (R == 3 && S == 3) {" in found.rendered.source
+    (known,) = compilations(DEPTHWISE.replace("stride 2", "stride 1"), Settings(runtime="clang", target="x86-64-v4"))
+    assert not any(line.startswith("version") for line in known.run("schedule").kernels[0].schedule)
+
+
+@needs_cc
+@pytest.mark.parametrize(("r", "s"), [(3, 3), (3, 2), (1, 3)])
+def test_taps_of_free_number(r: int, s: int) -> None:
+    rng = np.random.default_rng(r * s)
+    for h, w in ((3, 3), (9, 7), (20, 37)):
+        x, k = rng.standard_normal((1, 3, h, w)).astype(np.float32), rng.standard_normal((3, r, s)).astype(np.float32)
+        windows = np.lib.stride_tricks.sliding_window_view(x, (r, s), (2, 3))
+        found = luminal.compile("depthwise_conv2d", without=("Bias",))(x, k)
+        np.testing.assert_allclose(found, np.einsum("bcpqrs,crs->bcpq", windows, k), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("step", [1, 2])
 def test_beside_the_image_there_is_one_number(step: int) -> None:
     """What only iterations beyond the end would read is what lies beside the image: one choice, of lanes that lie together, and no choice inside of a choice, of which there is no vector."""

@@ -21,7 +21,7 @@ from ...ir.primops import COMBINERS
 from ...ir.record import replace
 from ...ir.simplify import assuming, prove_le
 from ...ir.target import Target
-from ...ir.walks import always, postorder, rebuild, substitute
+from ...ir.walks import always, postorder, rebuild, substitute, substitution
 from ...ir.warps import product
 from .names import Names
 
@@ -37,9 +37,17 @@ class Place(NamedTuple):
     scalar: bool = False
     named: k.Buffer | None = None  # the same with names for the sums among its extents
 
-    def address(self, index: tuple[Expr, ...]) -> Expr:
-        """The flat position.  Multiplied by sums of sizes, each index would be as many terms as their products have; those that divide by such a sum are told apart where they are multiplied by the same."""
-        return (self.buffer if self.named is None or any(e.kinds & DIVIDES for e in index) else self.named).address(index)
+    def address(self, index: tuple[Expr, ...], extents: dict[Expr, Expr]) -> Expr:
+        """The flat position.  Multiplied by sums of sizes, each index would be as many terms as their products have.  What is divided by such a sum cancels against the same name, which `extents` has; where something of several terms divides, such as a product of sums written out, the address has the sums themselves."""
+        if self.named is None:
+            return self.buffer.address(index)
+        if any(e.kinds & DIVIDES for e in index):
+            index_named = tuple(map(substitution(extents), index))
+            divisors = (n.args[1] for n in postorder(*index_named) if n.op in ("floordiv", "mod"))
+            if any(len(pl.poly(d)) > 1 for d in divisors):
+                return self.buffer.address(index)
+            index = index_named
+        return self.named.address(index)
 
 
 class Axis(NamedTuple):
@@ -94,7 +102,7 @@ class Scope(NamedTuple):
                     done[n] = self.values.get(n.attr, n)
                 case "load":
                     place = self.places[n.attr]
-                    done[n] = var(place.name, n.dtype) if place.scalar else load(place.name, n.dtype, place.address(args))
+                    done[n] = var(place.name, n.dtype) if place.scalar else load(place.name, n.dtype, place.address(args, self.extents))
                 case "first":
                     done[n] = self.axes[n.attr].first()
                 case "last":
@@ -209,7 +217,7 @@ class Flattener:
             return (p.Barrier(s.later),)
         if isinstance(s, k.Prefetch):
             place = scope.places[s.buffer]
-            return (p.Prefetch(place.name, place.address(tuple(map(scope.flat, s.index))) + scope.flat(s.ahead), s.cache, s.write),)
+            return (p.Prefetch(place.name, place.address(tuple(map(scope.flat, s.index)), scope.extents) + scope.flat(s.ahead), s.cache, s.write),)
         assert isinstance(s, k.Check)
         self.checks = True
         return (p.If(call("bit_not", scope.flat(s.condition)), (p.Fail(s.code),)),)

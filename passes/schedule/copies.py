@@ -1,9 +1,11 @@
-"""Steps that write a nest twice, so that each copy is for some sizes: `short`, `fit`."""
+"""Steps that write a nest twice, so that each copy is for some sizes: `short`, `version`, `fit`."""
 
 from __future__ import annotations
 
-from ...ir.expr import ONE, Expr, ceildiv, const, minimum
-from ...ir.kernel import If, Kernel, Loop, statements
+from itertools import pairwise
+
+from ...ir.expr import ONE, Expr, both, ceildiv, const, minimum
+from ...ir.kernel import Block, If, Kernel, Loop, statements
 from ...ir.record import replace
 from ...ir.renaming import defined
 from .affine import extent
@@ -39,6 +41,37 @@ def short(kernel: Kernel, facts: Facts, axis: str, most: int) -> Kernel:
     names = {n: fresh(f"{n}.s", taken) for n in defined((top,))}
     few = rename(replace_in((top,), loop, (replace(loop, stop=loop.start + minimum(const(most), length)),)), names)
     return replace_loop(kernel, top.axis, lambda old: (If(length.le(most), few, (old,)),))
+
+
+def version(kernel: Kernel, facts: Facts, trips: int, *axes: str) -> Kernel:
+    """A copy of nested reductions for where each has exactly so many iterations: a compiler that knows them leaves no loop.
+
+                                             if (M == 3) & (N == 3):
+                                               for p.v in 0 .. 3 reduce:
+        for p in 0 .. M reduce:                  for q.v in 0 .. 3 reduce:
+          for q in 0 .. N reduce:      →           S
+            S                                else:
+                                               for p in 0 .. M reduce:
+                                                 for q in 0 .. N reduce:
+                                                   S
+
+    Nothing stands between the loops, and the extents depend on none of them.
+    """
+    loops = [find(kernel, axis) for axis in axes]
+    inside = {s.axis for s in statements((loops[0],)) if isinstance(s, Loop)}
+    nested = all(outer.body == (inner,) for outer, inner in pairwise(loops))
+    if not nested or any(x.kind != "reduce" or x.step is not ONE or extent(x).is_const or extent(x).names & inside for x in loops):
+        raise StepError(
+            f"version: {', '.join(axes)} are no reductions one inside the other in steps of 1 whose extents are free, and the same for all that is copied"
+        )
+    taken = names_taken(kernel)
+    names = {n: fresh(f"{n}.v", taken) for n in defined((loops[0],))}
+    known: Block = loops[-1].body
+    for x in reversed(loops):
+        known = (replace(x, stop=x.start + trips, body=known),)
+    counted = both(*(extent(x).eq(trips) for x in loops))
+    assert counted is not None
+    return replace_loop(kernel, axes[0], lambda old: (If(counted, rename(known, names), (old,)),))
 
 
 def fit(kernel: Kernel, facts: Facts, axis: str, row: str, one: int, other: int) -> Kernel:

@@ -45,6 +45,7 @@ STEPS: Final[dict[str, Step]] = {
     "split": Step("loops.split", "ni", {"tail": "n", "spare": "i", "aligned": "i"}),
     "part": Step("loops.part", "ni?"),
     "short": Step("copies.short", "ni"),
+    "version": Step("copies.version", "in+"),
     "fit": Step("copies.fit", "nnii"),
     "share": Step("loops.share", "ni", {"multiple": "i", "whole": "i"}),
     "deal": Step("residues.deal", "ni"),

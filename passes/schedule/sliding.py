@@ -251,14 +251,19 @@ def _order(plan: Plan, found: Reduction, slides: Sliding) -> tuple[str, ...]:
     A loop over three taps ends before it has begun, and cannot stand twice (`unroll.py`), for neighbouring taps read the same elements.  Where the number of taps is free, a panel in that order takes two divisions for each
     vector, and one in the operand's is read in strides (28 × 28, 128 channels: 0.96 times as fast as with the taps inside).
     """
-    read = [index.names for n in found.operands if n.attr == slides.operand for index in n.args]
-    taps = [a for a in found.reduced if any(a in names and not names.isdisjoint(slides.along) for names in read)]
+    taps = _taps(found, slides)
     others = [a for a in found.reduced if a not in taps]
     known = [n for n in map(plan.extent, taps) if n is not None]
     deep = plan.extent(others[-1]) if others else 0
     if len(known) < len(taps) or (deep is not None and deep < max(known, default=0)) or zeros_between(plan, found, slides):
         return found.reduced
     return (*taps, *others)
+
+
+def _taps(found: Reduction, slides: Sliding) -> tuple[str, ...]:
+    """The reduced axes that move a window, outermost first."""
+    read = [index.names for n in found.operands if n.attr == slides.operand for index in n.args]
+    return tuple(a for a in found.reduced if any(a in names and not names.isdisjoint(slides.along) for names in read))
 
 
 def _in_turn(plan: Plan, found: Reduction, operands: Sequence[str], column: str, depth: int) -> Reduction:
@@ -312,6 +317,9 @@ def _along(plan: Plan, found: Reduction, slides: Sliding, rows: int, vectors: in
         plan.do("vectorize", loops[-1].axis)
         if rows > 1:
             plan.do("unroll", loops[-2].axis)
+    taps = _taps(found, slides)
+    if found.reduced[-len(taps) :] == taps:
+        plan.tried("version", cost.USUAL_TAPS, *taps)
     plan.shared(outer)
     plan.do("region")
     plan.note(
