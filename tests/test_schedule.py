@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from luminal.ir.dtypes import f32
 from luminal.ir.errors import SourceError
-from luminal.ir.expr import const, size
+from luminal.ir.expr import call, const, load, size, var
 from luminal.ir.graph import Size
 from luminal.ir.interpret.kernel import run
 from luminal.ir.kernel import Alloc, If, Loop, Module, Store, statements, substitute_block
@@ -15,7 +16,7 @@ from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
 from luminal.ir.walks import substitute
-from luminal.passes.schedule import Facts, cost, replay, schedule, unique
+from luminal.passes.schedule import Facts, chains, cost, replay, schedule, unique
 from luminal.passes.schedule.script import apply
 from luminal.passes.schedule.tree import StepError, loads_in
 from scheduling import CPU, GPU, KERNELS, arrays, module, same, whole
@@ -132,6 +133,18 @@ def test_long_chains_are_taken_apart() -> None:
     assert [line for line in kernel.schedule if line.split()[0] in ("hold", "fission")] == ["hold i_j.1 exp 0", "fission i_j.1"]
     (kernel,) = schedule(module("pointwise"), CPU, Options()).kernels
     assert not any(line.startswith("hold") for line in kernel.schedule)
+
+
+def test_long_chains_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a value is made of is not walked again for each value above it."""
+    asked: list[str] = []
+    monkeypatch.setattr(chains, "operation", lambda op: asked.append(op) or 30.0)
+    value = load("X", f32, var("i"))
+    for _ in range(300):
+        value = call("sin", value)
+    loop = Loop("i", const(0), size("N"), (Store("Y", (var("i"),), value),))
+    assert chains.candidates(loop) == [("sin", k) for k in reversed(range(299))]
+    assert len(asked) <= 3 * 300
 
 
 @pytest.mark.parametrize(("name", "order"), [("convolution", "o.0.0 g h.0"), ("convolution_padded", "j.0 j.1.0.0 i k.0 l.0")])

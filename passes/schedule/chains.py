@@ -7,6 +7,10 @@ iteration and half the places, so both loops run at the speed of their instructi
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+
 from ...ir.expr import Expr, load, var
 from ...ir.kernel import Alloc, Buffer, Kernel, Let, Loop, Store, map_expressions, written
 from ...ir.primops import OPS
@@ -32,21 +36,24 @@ def hold(kernel: Kernel, facts: Facts, axis: str, operator: str, which: int = 0)
     loop = find(kernel, axis)
     if not all(isinstance(s, (Store, Let)) for s in loop.body):
         raise StepError(f"hold: the loop over `{axis}` holds more than stores and lets")
-    found = [v for v in _computed(loop, always=True) if v.op == operator]
+    # what is computed behind it is not looked at: a chain of a thousand is held one by one, from its end
+    found = list(islice((v for v in _computed(loop, always=True) if v.op == operator), which + 1))
     if len(found) <= which:
         raise StepError(f"hold: the loop over `{axis}` computes {len(found)} results of `{operator}` whatever the conditions")
-    if found[which].dtype.is_integer:
-        raise StepError(f"hold: `{operator}` is of integers, which addresses are made of")
     value = found[which]
-    users = [k for k, s in enumerate(loop.body) if isinstance(s, (Store, Let)) and value in set(postorder(s.value))]
+    if value.dtype.is_integer:
+        raise StepError(f"hold: `{operator}` is of integers, which addresses are made of")
+    users = [k for k, s in enumerate(loop.body) if any(_holds(e, value) for e in s.expressions())]
     changed = sorted(written(loop.body[users[0] : users[-1]]) & value.buffers)
     if changed:
         raise StepError(f"hold: `{changed[0]}` is written between two uses of the value")
     buffer = Buffer(fresh(f"{axis}.{operator}", names_taken(kernel)), value.dtype, (), "stack", align=64)
     here = {value: load(buffer.name, buffer.dtype)}
-    rest = map_expressions(loop.body[users[0] :], lambda e: substitute(e, here))
-    body = (*loop.body[: users[0]], Alloc(buffer), Store(buffer.name, (), value), *rest)
-    return replace_loop(kernel, axis, lambda x: (replace(x, body=body),))
+    body = list(loop.body)
+    for k in users:
+        (body[k],) = map_expressions((body[k],), lambda e: substitute(e, here))
+    body[users[0] : users[0]] = Alloc(buffer), Store(buffer.name, (), value)
+    return replace_loop(kernel, axis, lambda x: (replace(x, body=tuple(body)),))
 
 
 def keep(kernel: Kernel, facts: Facts, name: str) -> Kernel:
@@ -78,25 +85,30 @@ def candidates(loop: Loop) -> list[tuple[str, int]]:
     if sum(isinstance(s, Store) for s in loop.body) != 1 or not all(isinstance(s, (Store, Let)) for s in loop.body):
         return []
     values = {s.name: s.value for s in loop.body if isinstance(s, Let)}
-    inner: set[Expr] = set()
-    for v in _computed(loop):
+    stack = [a for v in _computed(loop) if operation(v.op) >= LONG for a in v.args]
+    inside: set[Expr] = set()  # of long ones
+    while stack:
+        n = stack.pop()
+        if n not in inside:
+            inside.add(n)
+            stack += [values[n.attr]] if n.op == "var" and n.attr in values else n.args if n.op in OPS else ()
+    before: Counter[str] = Counter()
+    counted: list[tuple[str, int]] = []
+    for v in _computed(loop, always=True):
         if operation(v.op) >= LONG:
-            stack, seen = list(v.args), set(v.args)
-            while stack:
-                n = stack.pop()
-                if operation(n.op) >= LONG:
-                    inner.add(n)
-                under = [values[n.attr]] if n.op == "var" and n.attr in values else n.args if n.op in OPS else ()
-                stack += [a for a in under if a not in seen]
-                seen.update(under)
-    always = [v for v in _computed(loop, always=True) if operation(v.op) >= LONG]
-    counted = [(v.op, sum(u.op == v.op for u in always[:k])) for k, v in enumerate(always) if v in inner]
+            if v in inside:
+                counted.append((v.op, before[v.op]))
+            before[v.op] += 1
     return counted[::-1]
 
 
-def _computed(loop: Loop, always: bool = False) -> list[Expr]:
+def _holds(e: Expr, value: Expr) -> bool:
+    return value.buffers <= e.buffers and value.names <= e.names and value in postorder(e)
+
+
+def _computed(loop: Loop, always: bool = False) -> Iterator[Expr]:
     """What iterations compute, operands first; `always`: whatever the conditions."""
-    found: dict[Expr, None] = {}
+    found: set[Expr] = set()
     for s in loop.body:
         stack = [(s.value, False)] if isinstance(s, (Store, Let)) else []
         while stack:
@@ -104,8 +116,8 @@ def _computed(loop: Loop, always: bool = False) -> list[Expr]:
             if n in found or n.op not in OPS:
                 continue
             if ready:
-                found[n] = None
+                found.add(n)
+                yield n
                 continue
             stack.append((n, True))
             stack += [(a, False) for a in reversed(n.args[:1] if always and n.op == "where" else n.args)]
-    return list(found)
