@@ -9,7 +9,7 @@
                                                                else:
                                                                  for i, e in 0 .. N parallel: k_each(i, e, …)
 
-A team of one costs half a microsecond with the OpenMP runtimes of gcc and clang, as much as a product of 32×32 matrices.  Last of all passes: a function by itself would know
+A team of one costs half a microsecond with the OpenMP runtimes of gcc and clang, as much as a product of 32×32 matrices.  Late among passes: a function by itself would know
 less of its sizes.  Each thread calls it once, so that what is the same in all iterations is found out once (the masks and strides of register tiles: 96 × 32 × 1 by 1 × 32 floats 1.7 times as fast in one thread;
 a call for each tile of rows took 290 cycles, two threads 96³ floats 1.17 times as fast).
 A few statements without a loop are written twice instead: a call for each vector would cost more than they do.  Loops that may fail, that share memory

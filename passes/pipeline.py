@@ -18,6 +18,7 @@ from ..ir.instructions import EXP_INSIDE, LARGER, PLUS_EXP, QUOTIENT, WEIGHT
 from ..ir.kernel import statements as statements_of
 from ..ir.operator_kinds import DIVIDES
 from ..ir.program import Define, statements
+from ..ir.program import Define, kinds_in, statements
 from ..ir.record import record
 from ..ir.target import Options, Target
 from ..ir.walks import postorder
@@ -67,6 +68,10 @@ def _several_kernels(ir: IR, target: Target, options: Options) -> bool:
 
 def _names_positions_in_lanes(ir: IR, target: Target, options: Options) -> bool:
     return any(isinstance(s, Define) and s.dtype.lanes > 1 and s.dtype.element is INDEX for f in ir.functions for s in statements(f.body))
+
+
+def _divides_on_a_processor(ir: IR, target: Target, options: Options) -> bool:
+    return not target.gpu and any(kinds_in(f.body) & DIVIDES for f in ir.functions)
 
 
 def _only_fast(ir: IR, target: Target, options: Options) -> bool:
@@ -210,6 +215,13 @@ PIPELINE: tuple[Pass, ...] = (
     ),
     Pass("hoist", "program", "after simplify_index: it moves what that has made equal out of the loops"),
     Pass("outline", "program", "after all that asks what is known: a function by itself knows less of what stands around it", since=2),
+    Pass(
+        "uncollapse",
+        "program",
+        "after outline, whose functions hold what a thread runs from one end to the other; before unroll, which asks how often loops run",
+        since=2,
+        when=_divides_on_a_processor,
+    ),
     Pass("unroll", "program", "it counts what an iteration is in the end", since=2, when=lambda ir, target, options: not target.gpu),
     Pass(
         "spare_bounds",

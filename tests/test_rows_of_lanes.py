@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from luminal.ir.kernel import Module
+from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read
 from luminal.passes.schedule import cost, schedule
+from luminal.passes.schedule.rows_of_lanes import few_vectors
 from scheduling import same_at
 
 NARROW = Target("clang", "avx2", "avx2", vector_bytes=32, vector_registers=16, l1=32 << 10, l2=1 << 20, cores=2, threads=True)
@@ -40,7 +42,7 @@ kernel t_0(X, Y, Z):
       Y[i, j] = acc[] * 2.0:f32
       Z[i, j] = most[]
 """
-FEW = f"variant C <= {cost.FEW_VECTORS * 8}"
+FEW = f"variant C <= {few_vectors(NARROW) * 8}"
 
 
 def scheduled(text: str, options: Options) -> tuple[Module, Module]:
@@ -59,7 +61,21 @@ def test_rows_of_few_elements(text: str, condition: str) -> None:
     parts = [line for line in after.kernels[0].schedule if line.startswith("variant C <=")]
     assert parts[:1] == ([condition] if condition else [])
     rng = np.random.default_rng(5)
-    for extents in [(0, 3, 5), (3, 0, 5), (2, 3, 0), (1, 1, 1), (3, 7, 2), (2, 9, 6), (3, 3, 7), (2, 2, 8), (1, 2, 9), (2, 1, 32), (1, 2, 33)]:
+    for extents in [
+        (0, 3, 5),
+        (3, 0, 5),
+        (2, 3, 0),
+        (1, 1, 1),
+        (3, 7, 2),
+        (2, 9, 6),
+        (3, 3, 7),
+        (2, 2, 8),
+        (1, 2, 9),
+        (2, 1, 32),
+        (1, 2, 33),
+        (1, 2, 64),
+        (2, 1, 65),
+    ]:
         sizes = dict(zip("ABC", extents, strict=True))
         assert same_at(before, after, sizes, rng) == 0
 
@@ -73,6 +89,11 @@ def test_a_few_elements_are_turned_over_one_by_one_along_the_longer_axis() -> No
     long = cost.PIECE_TURNED + 1
     for extents in [(2, 3, long), (2, long, 3), (2, 8, 8), (1, 1, 8), (2, 0, 3), (0, 3, 3), (1, 9, 8), (1, 8, 9)]:
         assert same_at(before, after, dict(zip("ABC", extents, strict=True)), rng) == 0
+
+
+def test_a_few_vectors_are_as_many_bytes_on_any_machine() -> None:
+    wide = replace(NARROW, vector_bytes=64)
+    assert few_vectors(NARROW) * 32 == few_vectors(wide) * 64
 
 
 def test_the_order_of_a_row_is_kept() -> None:
@@ -94,7 +115,7 @@ CHANNELS = (
 
 def test_a_row_that_is_two_axes_is_short_too() -> None:
     before, after = scheduled(CHANNELS, Options())
-    assert f"variant C * D <= {cost.FEW_VECTORS * 8}" in after.kernels[0].schedule
+    assert f"variant C * D <= {few_vectors(NARROW) * 8}" in after.kernels[0].schedule
     rng = np.random.default_rng(5)
     for extents in [(2, 3, 0, 5), (2, 3, 5, 0), (2, 3, 3, 1), (2, 3, 1, 3), (2, 2, 2, 4), (1, 3, 4, 8), (1, 2, 3, 11)]:
         assert same_at(before, after, dict(zip("ABCD", extents, strict=True)), rng) == 0

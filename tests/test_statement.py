@@ -32,7 +32,11 @@ def test_a_statement_is_made_of_what_its_class_lists(module: str, found: ast.Cla
     assigned = [
         s for maker in makers for s in maker.body if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Attribute)
     ]  # the others are what it remembers
-    assert [ast.unparse(s) for s in assigned] == [f"self.{p} = {p}" for p in parameters]
+    assert [ast.unparse(s.targets[0]) for s in assigned] == [f"self.{p}" for p in parameters]
+    names = [{n.id for n in ast.walk(s.value) if isinstance(n, ast.Name)} for s in assigned]
+    assert all(
+        n <= {p, "FALSE"} and p in n for n, p in zip(names, parameters, strict=True)
+    )  # each of its own parameter: a condition that never holds is none
 
 
 @pytest.mark.parametrize(

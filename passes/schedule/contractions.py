@@ -24,6 +24,7 @@ from . import dots, roles, sliding
 from .cost import DOTTED_BLOCKED, DOTTED_WORDS, FEW, FEW_OF_TILES, FEW_WORDS, PIECE_DEPTH, SCREENED, STRIP_WORK, Blocking, blocking, tile_blocking
 from .direct import direct, fewer_rows, in_place, more_rows, one_vector, shallow, streamed, tried_where
 from .dotted import dotted, dotted_words, in_vectors, signs, turned
+from .one_position import one_position
 from .own_panels import own_panels
 from .plan import Plan
 from .roles import Contraction
@@ -60,6 +61,8 @@ def contract(plan: Plan) -> bool:
     if dot is None or dot.result.is_float:
         for attempt in sliding.ATTEMPTS if sliding.through_windows(plan) else ():
             parts.add(attempt)
+    if parts.found:
+        parts.first(sliding.one_position)
     if found is None and not parts.found:
         return False
     if not parts.found:
@@ -69,6 +72,8 @@ def contract(plan: Plan) -> bool:
         few = FEW_OF_TILES if tiles is not None else FEW if dot is None else FEW_WORDS
         if dot is None:
             parts.add(lambda part: turned(part, found))
+        if dot is None and found.batch:
+            parts.add(lambda part: one_position(part, (found.column,)))
         if dot is None:
             parts.add(lambda part: strips(part, found, block))
         if in_place(plan, found):
@@ -122,6 +127,12 @@ class _Parts:
         if condition is not None:
             self.found.append((None if condition.is_const else condition, part.kernel))
         return condition is not None
+
+    def first(self, attempt: Callable[[Plan], Expr | None]) -> None:
+        """One that comes before all others."""
+        last, self.found = self.found, []
+        self.add(attempt)
+        self.found += last
 
     def rest(self, schedule: Callable[[Plan], object]) -> None:
         """The one for all other sizes."""

@@ -48,9 +48,8 @@ SHALLOW = 16  # of a reduction up to which nothing is packed (two threads, f32, 
 DOTTED_DEPTH = 1024  # of their reduction at a time: what rows and columns hold of it is in the first cache
 DOTTED_ROWS = 8  # rows for which columns that lie along the reduction are read as they lie, from one end to the other
 DOTTED_WORDS = 128  # and where an instruction multiplies words of them (two threads, i8, columns as long as there are many, against panels: 8 rows of 1024 to 4096 0.18 to 0.25, 32 0.5, 128 0.85 to 1.0 of the time)
-TURNED_DEPTH = (
-    64  # elements of a reduction from which on few columns are turned over for it: with fewer, the sums of lanes cost more than lanes that stay empty
-)
+# Elements of a reduction from which on few columns are turned over for it: with fewer, the sums of lanes cost more than lanes that stay empty.
+TURNED_DEPTH = 64
 # And rows for each of these columns: with fewer, turning them over takes longer than lanes that stay empty.  (Two threads, f32, in place against turned over: 5×7×100000 1.7, 16×7×10000 2.1, 32×7×1000 1.45, 16×4×1000 1.1,
 # 16×2×1000 0.8, 64×2×1000 0.45, 256×4×1000 0.65, 2000×8×1000 0.6 × as fast.)
 TURNED_ROWS = 8
@@ -85,6 +84,7 @@ WINDOW_ROWS = 4  # rows of results that share a copy of what their windows read
 ALONG_ROWS, ALONG_TILE, USUAL_TAPS = 16, 2, 3
 # Threads that share blocks of WINDOW_ROWS evenly: more have other axes to share, and shorter blocks copy more than they use.  (28 × 28, 128 channels to 128, two threads, eight blocks for seven 1.13 times as fast.)
 EVENLY = 4
+EVEN_ROWS = 8  # positions of a tile where tiles as long as registers allow are emptier: rows of a power of two fill them, and with two vectors of columns there are more sums than are in flight
 WINDOW_TILES = 8  # register tiles side by side along such a row
 TURN_ROWS = 16  # rows of results for which a panel of columns is packed that is used by one thread alone
 # Of its reduction at a time, where there are few taps beside: whole squares that are turned over, however many taps, and a piece of a panel stays in the first cache for all tiles.

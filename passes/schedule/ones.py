@@ -63,7 +63,7 @@ def _conditions(plan: Plan) -> list[Expr]:
         if len(roles.shape(rows.kernel).chain) < 2:  # all that is touched is one long row
             return []
         extents = [x.stop for x in form.chain if x.axis in axes and x.start is ZERO]
-    found = (simplify(c, plan.facts.known) for c in map(_of_one, extents) if c is not None)
+    found = (simplify(c, plan.facts.known) for c in map(of_one, extents) if c is not None)
     return [c for c in dict.fromkeys(found) if not c.is_const]
 
 
@@ -76,9 +76,9 @@ def _length(plan: Plan, axis: str) -> Expr:
     return part.loop(axis).stop
 
 
-def _of_one(extent: Expr) -> Expr | None:
+def of_one(extent: Expr) -> Expr | None:
     """The condition under which a size is 1, or each of several that are multiplied; None for other extents."""
     if extent.op == "mul":
-        left, right = (_of_one(e) for e in extent.args)
+        left, right = (of_one(e) for e in extent.args)
         return both(left, right) if left is not None and right is not None else None
     return extent.eq(ONE) if extent.op == "size" else None

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...ir.expr import FALSE, TRUE, Expr, both, const, product, var
+from ...ir.expr import FALSE, TRUE, Expr, both, ceildiv, const, product, var
 from ...ir.kernel import If, Loop, Store, statements
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
 from . import cost, roles
 from .affine import stride
+from .copies import tile_cost
 from .cost import VECTORS, blocking
 from .halos import moving, own_window, shared_window, step, turned, zeros_between
 from .plan import Plan
@@ -39,6 +40,11 @@ def one_vector(plan: Plan) -> Expr | None:
     """As `panels`, where all columns fit in one vector, as those of a group often do: tiles of two would be empty for one half (two threads, AVX-512: 64 channels to 12 at 112 × 112 1.5, to 16 at 14 × 14 1.7, 64 to 128 in
     eight groups at 56 × 56 1.45 times as fast)."""
     return _tried(plan, _one_vector)
+
+
+def even_rows(plan: Plan) -> Expr | None:
+    """As `panels`, in tiles of a power of two of positions, where rows are that long or some times so: longer tiles would be empty for a part."""
+    return _tried(plan, _even_rows)
 
 
 def one_row(plan: Plan) -> Expr | None:
@@ -66,6 +72,13 @@ def along_short_rows(plan: Plan) -> Expr | None:
     return _tried(plan, lambda plan, found, slides: _along(plan, found, slides, cost.ALONG_TILE * VECTORS, 1))
 
 
+def one_position(plan: Plan) -> Expr | None:
+    """The reduction of rows that is left where windows and images have one element."""
+    from .one_position import one_position, window_axes
+
+    return _tried(plan, lambda plan, found, slides: one_position(plan, window_axes(found, slides)))
+
+
 def through_windows(plan: Plan) -> bool:
     """Whether there may be a reduction through windows, which each attempt asks first."""
     part = plan.another()
@@ -75,7 +88,7 @@ def through_windows(plan: Plan) -> bool:
         return True  # the attempts say why it is none
 
 
-ATTEMPTS = (one_row, short_rows, one_vector, panels, along_short_rows, along_rows, along)  # in this order
+ATTEMPTS = (one_row, short_rows, one_vector, even_rows, panels, along_short_rows, along_rows, along)  # in this order
 
 
 def _windows(plan: Plan) -> tuple[Reduction, Sliding] | None:
@@ -112,9 +125,27 @@ def _parts(plan: Plan) -> None:
 
 
 def _panels(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
+    if _fuller(plan, found, slides) is TRUE:
+        return None
     block = blocking(plan.target, found.accumulator.dtype)
     least = cost.FEW_COLUMNS if step(found, slides) == 1 else cost.FEWER_COLUMNS
     return _tiles(plan, found, slides, 1, block.rows, least, block.columns)
+
+
+def _even_rows(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
+    fuller = _fuller(plan, found, slides)
+    if fuller is FALSE or not slides.column:
+        return None
+    least = cost.FEW_COLUMNS if step(found, slides) == 1 else cost.FEWER_COLUMNS
+    condition = _tiles(plan, found, slides, 1, cost.EVEN_ROWS, least, blocking(plan.target, found.accumulator.dtype).columns)
+    return condition and (both(condition, fuller) or TRUE)
+
+
+def _fuller(plan: Plan, found: Reduction, slides: Sliding) -> Expr:
+    """Whether less of tiles of a power of two of positions is empty than of those that hold as many as registers allow."""
+    row, rows = slides.along[-1], blocking(plan.target, found.accumulator.dtype).rows
+    positions = ceildiv(plan.loop(row).stop, zeros_between(plan, found, slides).get(row, 1))
+    return FALSE if rows <= cost.EVEN_ROWS else simplify(tile_cost(positions, cost.EVEN_ROWS).lt(tile_cost(positions, rows)), plan.facts.known)
 
 
 def _one_vector(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:

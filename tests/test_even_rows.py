@@ -1,0 +1,72 @@
+"""Windows along rows that fill tiles of eight positions, and not those that registers allow: which tiles are taken, and right at sizes around each choice."""
+
+from __future__ import annotations
+
+import re
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+from luminal.ir.kernel import Module
+from luminal.ir.target import Options, Target
+from luminal.ir.text import read
+from luminal.passes.schedule import cost, schedule
+
+WIDE = Target("clang", "avx512", "avx512", vector_bytes=64, vector_registers=32, l1=32 << 10, l2=1 << 20, cores=2, threads=True)
+NARROW = Target("clang", "avx2", "avx2", vector_bytes=32, vector_registers=16, l1=32 << 10, l2=1 << 20, cores=2, threads=True)
+WINDOWS = """kernels t v1
+size C
+size H
+size W
+size O
+in X: f32[C, H + 2, W + 2]
+in K: f32[O, C, 3, 3]
+out Y: f32[O, H, W]
+kernel t_0(X, K, Y):
+  for o in 0 .. O parallel:
+    for h in 0 .. H parallel:
+      for w in 0 .. W parallel:
+        alloc acc: f32[] register
+        acc[] = 0.0:f32
+        for c in 0 .. C reduce:
+          for r in 0 .. 3 reduce:
+            for s in 0 .. 3 reduce:
+              acc[] add= X[c, h + r, w + s] * K[o, c, r, s]
+        Y[o, h, w] = acc[]
+"""
+
+
+def scheduled(target: Target, width: str = "W") -> Module:
+    text = WINDOWS if width == "W" else WINDOWS.replace("size W\n", "").replace("W + 2", str(int(width) + 2)).replace("W", width)
+    module = read(text)
+    assert isinstance(module, Module)
+    return schedule(module, target, Options())
+
+
+def test_the_sizes_decide_how_long_tiles_are() -> None:
+    (kernel,) = scheduled(WIDE).kernels
+    notes = " ".join(kernel.notes)
+    assert f"register tile {cost.EVEN_ROWS}×32" in notes and "register tile 14×32" in notes
+    assert any(re.search(r"// 8 \* 3 <.*// 14 \* 5", line) for line in kernel.schedule if line.startswith("variant"))
+
+
+@pytest.mark.parametrize(("width", "length"), [("8", 8), ("16", 8), ("20", 8), ("24", 8), ("32", 8), ("14", 14), ("28", 14), ("56", 14), ("13", 14)])
+def test_known_rows_have_the_fuller_tiles(width: str, length: int) -> None:
+    notes = " ".join(scheduled(WIDE, width).kernels[0].notes)
+    assert (f"register tile {length}×32" in notes) and (f"register tile {22 - length}×32" not in notes)
+
+
+def test_tiles_that_are_shorter_anyway_have_no_other() -> None:
+    assert f"register tile {cost.EVEN_ROWS}×" not in " ".join(scheduled(NARROW).kernels[0].notes)
+
+
+@needs_cc
+@pytest.mark.parametrize("width", [1, 7, 8, 9, 14, 16, 17])
+def test_the_same_results(width: int) -> None:
+    convolution = luminal.compile("conv2d", padding=1)
+    rng = np.random.default_rng(5)
+    x, k = rng.standard_normal((2, 3, 4, width)).astype("f4"), rng.standard_normal((33, 3, 3, 3)).astype("f4")
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    np.testing.assert_allclose(convolution(x, k), np.einsum("bchwrs,ocrs->bohw", windows, k), rtol=1e-4, atol=1e-4)
