@@ -17,7 +17,6 @@ from ..ir.errors import CompilerBug, LuminalError
 from ..ir.instructions import EXP_INSIDE, LARGER, PLUS_EXP, QUOTIENT, WEIGHT
 from ..ir.kernel import statements as statements_of
 from ..ir.operator_kinds import DIVIDES
-from ..ir.program import Define, statements
 from ..ir.program import Define, kinds_in, statements
 from ..ir.record import record
 from ..ir.target import Options, Target

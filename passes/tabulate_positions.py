@@ -14,8 +14,9 @@ from __future__ import annotations
 from math import prod
 
 from ..ir.dtypes import INDEX
-from ..ir.expr import DIVIDES, ONE, ZERO, Expr, load, var
+from ..ir.expr import ONE, ZERO, Expr, load, var
 from ..ir.kernel import Buffer, Kernel, Loop, Module, Stmt, Store, map_expressions, perfect
+from ..ir.operator_kinds import DIVIDES
 from ..ir.record import replace
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target

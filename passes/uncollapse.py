@@ -13,7 +13,8 @@ Only of loops in which stand no loops that hold others: beside more work nobody 
 from __future__ import annotations
 
 from ..ir.dtypes import INDEX
-from ..ir.expr import DIVIDES, ONE, ZERO, Expr, ceildiv, floordiv, maximum, minimum, mod, var
+from ..ir.expr import ONE, ZERO, Expr, ceildiv, floordiv, maximum, minimum, mod, var
+from ..ir.operator_kinds import DIVIDES
 from ..ir.program import Array, Block, Define, For, Function, Program, Scratch, Stmt, kinds_in, map_expressions, statements, with_blocks
 from ..ir.record import replace
 from ..ir.target import Options, Target

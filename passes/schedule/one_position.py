@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.conditions import fixed_sizes
-from ...ir.expr import CHOOSES, Expr, both
+from ...ir.expr import Expr, both
+from ...ir.operator_kinds import CHOOSES
 from ...ir.simplify import simplify
 from ...ir.walks import substitute
 from . import roles
