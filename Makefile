@@ -9,7 +9,7 @@ PREPARE := $(BIN)/python -m luminal.runtimes.prepare && $(BIN)/python -m compile
 CC_FOUND := $(shell for c in clang gcc $$(ls /usr/bin 2>/dev/null | grep -E '^(clang|gcc)-[0-9]+$$'); do command -v $$c; done 2>/dev/null | head -1)
 CC_EXTRA := $(if $(CC_FOUND),,cc)
 comma := ,
-# The modules in which passes spend their time, compiled ahead of time (once; half a minute): passes take three fifths of the time.  Where that cannot be, and after an edit to one of them, the sources run.
+# The modules in which passes spend their time, compiled ahead of time (once; a minute at most): passes take three fifths of the time.  Where that cannot be, and after an edit to one of them, the sources run.
 CORE := ($(BIN)/python -c 'import mypyc' 2>/dev/null || $(BIN)/python -m pip install -q -e '.[fast]') && $(BIN)/python -m luminal.compile_core || echo "the passes run from their sources"
 
 .PHONY: demo test check fast bench chart sizes bless docs tables reports clean
