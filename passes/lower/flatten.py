@@ -39,7 +39,10 @@ class Place(NamedTuple):
     named: k.Buffer | None = None  # the same with names for the sums among its extents
 
     def address(self, index: tuple[Expr, ...], extents: dict[Expr, Expr]) -> Expr:
-        """The flat position.  Multiplied by sums of sizes, each index would be as many terms as their products have.  What is divided by such a sum cancels against the same name, which `extents` has; where something of several terms divides, such as a product of sums written out, the address has the sums themselves."""
+        """The flat position.  Multiplied by sums of sizes, each index would be as many terms as their products have.
+
+        What is divided by such a sum cancels against the same name, which `extents` has; where something of several terms divides, such as a product of sums written out, the address has the sums themselves.
+        """
         if self.named is None:
             return self.buffer.address(index)
         if any(e.kinds & DIVIDES for e in index):

@@ -18,7 +18,8 @@ from ...ir.record import replace
 from ...ir.walks import postorder
 
 # Operations, most of them on vectors, that take longer than waking the threads does.  (Golden Cove, by two threads, f32: calls one right after the other, a microsecond: products 48³ 0.8, 56³ 1.1, 64³ 1.3 ×, sums of 100 rows
-# of 512 as fast, of 128 1.2 ×, layer norm of 32 rows of 512 1.1 ×; with as much as a call from Python between them two to three: 64³ 0.83 ×.  Zen 4, 64³, calls up to 5 µs apart: 1.6 × where two virtual cores are two, 0.6 × where they are two threads of one, which no program is told.)
+# of 512 as fast, of 128 1.2 ×, layer norm of 32 rows of 512 1.1 ×; with as much as a call from Python between them two to three: 64³ 0.83 ×.
+# Zen 4, 64³, calls up to 5 µs apart: 1.6 × where two virtual cores are two, 0.6 × where they are two threads of one, which no program is told.)
 FORK = 200_000
 USUAL: Final = 256  # an extent: what is done so many times as often is most of the work
 MEMORY: Final = 12  # operations that a vector is worth which each iteration moves anew, from or to some cache

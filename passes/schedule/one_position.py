@@ -44,8 +44,7 @@ def window_axes(found: roles.Reduction, slides: roles.Sliding) -> tuple[str, ...
     """The axes along which windows move, and before them those of their taps; none where nothing else is reduced, or where windows reach over an end, as none of one element do."""
     if any(e.kinds & CHOOSES for s in found.body for e in s.expressions()):
         return ()
-    moved = [index.names for n in found.operands if n.attr == slides.operand for index in n.args if not index.names.isdisjoint(slides.along)]
-    taps = tuple(a for a in found.reduced if any(a in names for names in moved))
+    taps = roles.taps(found, slides)
     return (*taps, *slides.along) if len(taps) < len(found.reduced) else ()
 
 

@@ -223,6 +223,12 @@ def sliding(found: Reduction) -> Sliding | None:
     return Sliding(operand, tuple(a for a in found.kept if a in moved), missed, columns[-1] if columns else "")
 
 
+def taps(found: Reduction, slides: Sliding) -> tuple[str, ...]:
+    """The reduced axes that move a window, outermost first."""
+    read = [index.names for n in found.operands if n.attr == slides.operand for index in n.args if not index.names.isdisjoint(slides.along)]
+    return tuple(a for a in found.reduced if any(a in names for names in read))
+
+
 def _reduction(loop: Loop) -> tuple[list[Loop], Block]:
     """A perfect nest of reduction loops from 0 and its innermost body; no loops where it is none."""
     loops, body = perfect((loop,), lambda x: x.kind == "reduce" and x.start is ZERO and x.step is ONE)

@@ -25,6 +25,7 @@ from .affine import stride
 from .copies import tile_cost
 from .cost import VECTORS, blocking
 from .halos import moving, own_window, shared_window, step, turned, zeros_between
+from .one_position import one_position as of_one_position, window_axes
 from .plan import Plan
 from .roles import Reduction, Sliding
 from .tiles import RegisterTile, consecutive
@@ -74,9 +75,7 @@ def along_short_rows(plan: Plan) -> Expr | None:
 
 def one_position(plan: Plan) -> Expr | None:
     """The reduction of rows that is left where windows and images have one element."""
-    from .one_position import one_position, window_axes
-
-    return _tried(plan, lambda plan, found, slides: one_position(plan, window_axes(found, slides)))
+    return _tried(plan, lambda plan, found, slides: of_one_position(plan, window_axes(found, slides)))
 
 
 def through_windows(plan: Plan) -> bool:
@@ -251,19 +250,13 @@ def _order(plan: Plan, found: Reduction, slides: Sliding) -> tuple[str, ...]:
     A loop over three taps ends before it has begun, and cannot stand twice (`unroll.py`), for neighbouring taps read the same elements.  Where the number of taps is free, a panel in that order takes two divisions for each
     vector, and one in the operand's is read in strides (28 × 28, 128 channels: 0.96 times as fast as with the taps inside).
     """
-    taps = _taps(found, slides)
+    taps = roles.taps(found, slides)
     others = [a for a in found.reduced if a not in taps]
     known = [n for n in map(plan.extent, taps) if n is not None]
     deep = plan.extent(others[-1]) if others else 0
     if len(known) < len(taps) or (deep is not None and deep < max(known, default=0)) or zeros_between(plan, found, slides):
         return found.reduced
     return (*taps, *others)
-
-
-def _taps(found: Reduction, slides: Sliding) -> tuple[str, ...]:
-    """The reduced axes that move a window, outermost first."""
-    read = [index.names for n in found.operands if n.attr == slides.operand for index in n.args]
-    return tuple(a for a in found.reduced if any(a in names and not names.isdisjoint(slides.along) for names in read))
 
 
 def _in_turn(plan: Plan, found: Reduction, operands: Sequence[str], column: str, depth: int) -> Reduction:
@@ -317,7 +310,7 @@ def _along(plan: Plan, found: Reduction, slides: Sliding, rows: int, vectors: in
         plan.do("vectorize", loops[-1].axis)
         if rows > 1:
             plan.do("unroll", loops[-2].axis)
-    taps = _taps(found, slides)
+    taps = roles.taps(found, slides)
     if found.reduced[-len(taps) :] == taps:
         plan.tried("version", cost.USUAL_TAPS, *taps)
     plan.shared(outer)
