@@ -6,7 +6,7 @@ import pytest
 from luminal.ir.kernel import Module
 from luminal.ir.text import read
 from luminal.passes.schedule import Facts, StepError, apply, replay, unique
-from scheduling import HALVES, module
+from scheduling import module
 from test_schedule_steps import CHUNKS, GPU_TILE, PANELS, SQUARES, STRIP
 
 REFUSED = {
@@ -132,17 +132,6 @@ REFUSED = {
     "prefetch what is always small": ("softmax_short", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i least=100000", "never has"),
     "prefetch of rows that are only known inside": ("chosen_rows", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 j.0 trips=4", "only known inside `j.0`"),
     "prefetch in places of what lies elsewhere": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 places=4 near=64", "from its begin"),
-    "prefetch shared with a loop before": ("softmax", f"{HALVES}\nprefetch X j.0 i places=4 then=q.0", "no loop `q.0` behind"),
-    "prefetch shared with a shorter loop": (
-        "softmax",
-        "split q 16 tail=cut\nvectorize q.1\nsplit j 4 tail=cut\nvectorize j.1\nprefetch X q.0 i places=4 then=j.0",
-        "runs as long",
-    ),
-    "prefetch shared, an odd number of lines": (
-        "softmax",
-        f"{HALVES.replace('32', '16')}\nprefetch X q.0 i places=4 then=j.0",
-        "not shared evenly",
-    ),
     "prefetch in places of a short row": ("softmax_short", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i places=4", "no more than a page"),
     "prefetch of what is never so far": ("softmax_short", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i over=4096", "never so far"),
     "prefetch into no cache": ("softmax", "split q 4 tail=cut\nvectorize q.1\nprefetch X q.0 i cache=3", "1 or 2, not 3"),

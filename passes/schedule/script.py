@@ -124,7 +124,6 @@ STEPS: Final[dict[str, Step]] = {
             "places": "i",
             "most": "i",
             "over": "i",
-            "then": "n",
             "on": "n",
             "cache": "i",
             "again": "i",
