@@ -143,7 +143,6 @@ GOOD = {
         "gemm_transposed",
         "split i 4 tail=pad\nsplit j 8 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nspill acc i.1.c turned=4",
     ),
-    "complete": ("gemm_scaled", "complete acc\nsplit j 8 tail=pad\nexpand acc j.1\nfission j.1\nvectorize j.1.c"),
     "part": ("convolution_padded", "part j 2"),
     "part by what positions are divided by": ("pieces", "part j"),
     "part into groups": ("groups", "part j"),

@@ -101,7 +101,6 @@ STEPS: Final[dict[str, Step]] = {
     "search": Step("searches.search", "ni"),
     "narrow": Step("narrow.narrow", "n"),
     "leave": Step("leave.leave", "n"),
-    "complete": Step("complete.complete", "n"),
     "unrounded": Step("narrow.unrounded", "n"),
     "rough": Step("rough.rough", "n"),
     "dot": Step("dots.dot", "nn", {"multiple": "i"}),
