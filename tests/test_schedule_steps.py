@@ -187,6 +187,8 @@ GOOD = {
     "accumulate onto what is added to": ("onto", "split p 8\naccumulate p.0 into=t outside=j"),
     "accumulate onto it in vectors": ("onto", "split p 8\naccumulate p.0 into=t outside=j\nsplit j 8 tail=pad\nexpand acc j.1\nfission j.1"),
     "accumulate across one loop": ("matmul_bias", "split p 8\naccumulate p.0 into=C outside=j"),
+    "compute_at": ("two_stage", "compute_at t j"),
+    "compute_at after splits": ("two_stage", "split j 4\ncompute_at t j.1"),
     "keep": ("distances", "keep t"),
     "keep, in a loop of its own": ("pointwise", "keep t\nexpand t.kept j\nfission j\nsplit j 4 tail=cut\nvectorize j.1"),
     "hold": ("chain", "hold j exp"),
