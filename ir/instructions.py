@@ -30,10 +30,6 @@ What is rounded to bf16 anyway needs no more digits (`passes/schedule/rough.py`)
 Weights beside the largest score are of the first kind (`passes/nest_kept.py`): what an exponential asks about infinities and small results is known of them; so it is of what
 lies within bounds (`passes/spare_bounds.py`).  An exponential that is added up is no number of its own there.
 
-    ins.larger:f32(a, b)            the larger of two numbers; where one is NaN, either (`smaller` alike)
-
-A maximum is NaN where an element is.  Where that shows in another way (`passes/spare_nans.py`), nobody has to look for it; accumulators take the place of the first operand, as those of products do.
-
 Some machines have them for tiles too, with registers of their own.  Kernels write that out, as loops of the kind `tile` around the instruction for one lane (`passes/schedule/tensors.py`); programs
 have a statement for it, which goes on along the reduction (`Multiply` in `ir/program.py`).
 """
@@ -190,19 +186,6 @@ class PlusExp(NamedTuple):
             return np.add(a, np.exp(x))
 
 
-class Choice(NamedTuple):
-    """One of two numbers."""
-
-    name: str
-    chooses: str  # the first, where it compares like this with the second
-
-    def meaning(self, a: Any, b: Any) -> Any:
-        """Where one is NaN it could be the other."""
-        import numpy as np
-
-        return np.where(getattr(np, self.chooses)(a, b), a, b)[()]
-
-
 class Rounded(NamedTuple):
     """A float as one of bf16, where it is no denormal number."""
 
@@ -239,14 +222,8 @@ EXP_NEAR = ExpNear("exp_near")
 PLUS_EXP = PlusExp("plus_exp")
 SUM_EXP = PlusExp("sum_exp")
 MANY = 16
-LARGER = Choice("larger", "greater")
-SMALLER = Choice("smaller", "less")
-ACCUMULATES = {
-    LARGER.name: "max",
-    SMALLER.name: "min",
-}  # and `INSTRUCTIONS` sums: the combiner that the first operand, where it changes nothing, makes of them
-LANE_BY_LANE: dict[str, RoughExp | Rounded | Weight | ExpInside | ExpNear | PlusExp | Choice] = {
-    i.name: i for i in (ROUGH_EXP, ROUNDED, WEIGHT, EXP_INSIDE, EXP_NEAR, PLUS_EXP, SUM_EXP, LARGER, SMALLER)
+LANE_BY_LANE: dict[str, RoughExp | Rounded | Weight | ExpInside | ExpNear | PlusExp] = {
+    i.name: i for i in (ROUGH_EXP, ROUNDED, WEIGHT, EXP_INSIDE, EXP_NEAR, PLUS_EXP, SUM_EXP)
 }  # beside `INSTRUCTIONS`, those that kernels may hold
 TILES: dict[str, Tile] = {
     t.name: t

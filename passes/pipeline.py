@@ -14,7 +14,7 @@ from typing import Any
 
 from ..ir.dtypes import INDEX
 from ..ir.errors import CompilerBug, LuminalError
-from ..ir.instructions import EXP_INSIDE, LARGER, PLUS_EXP, QUOTIENT, WEIGHT
+from ..ir.instructions import EXP_INSIDE, PLUS_EXP, QUOTIENT, WEIGHT
 from ..ir.kernel import statements as statements_of
 from ..ir.operator_kinds import DIVIDES
 from ..ir.program import Define, kinds_in, statements
@@ -181,13 +181,6 @@ PIPELINE: tuple[Pass, ...] = (
         when=_several_kernels,
     ),
     Pass("join_blocks", "kernel", "after all that joins whole kernels; right before scheduling, which tiles the contraction inside a block", since=2),
-    Pass(
-        "spare_nans",
-        "kernel",
-        "after all that joins kernels: it follows what one stores; before scheduling, where a reduction is one loop still",
-        since=2,
-        when=lambda ir, target, options: LARGER.name in target.instructions,
-    ),
     Pass(
         "tabulate_positions",
         "kernel",
