@@ -14,7 +14,7 @@ from typing import Any
 
 from ..ir.dtypes import INDEX
 from ..ir.errors import CompilerBug, LuminalError
-from ..ir.instructions import EXP_INSIDE, PLUS_EXP, QUOTIENT, WEIGHT
+from ..ir.instructions import EXP_INSIDE, QUOTIENT
 from ..ir.kernel import statements as statements_of
 from ..ir.operator_kinds import DIVIDES
 from ..ir.program import Define, kinds_in, statements
@@ -220,7 +220,7 @@ PIPELINE: tuple[Pass, ...] = (
         "program",
         "last: whatever counts operations knows the functions by their names",
         since=2,
-        when=lambda ir, target, options: bool({EXP_INSIDE.name, PLUS_EXP.name, WEIGHT.name} & target.instructions),
+        when=lambda ir, target, options: EXP_INSIDE.name in target.instructions,
     ),
 )
 
