@@ -76,7 +76,7 @@ REFUSED = {
     "stage across a bound": ("gemm", "split p 4\nstage A p.1 p.0 at=j", "p.0"),
     "parts of unknown length": ("gemm", "part i 2", "not known to be a multiple of 2"),
     "parts of what is not divided": ("gemm", "part j", "no position along `j` is divided"),
-    "version of a parallel loop": ("gemm", "version 3 j p", "no reductions"),
+    "version of a loop that holds more": ("gemm", "version 3 j p", "no reductions"),
     "version of loops with something between": ("total_sum", "split q 4\nversion 3 p q.1", "one inside the other"),
     "version of known trips": ("convolution_padded", "version 3 q r", "whose extents are free"),
     "version of what depends": ("total_sum", "split q 4 tail=cut\nversion 3 p q.0\nversion 3 q.0 q.1", "no reductions"),

@@ -151,6 +151,7 @@ GOOD = {
     "short of what a cut leaves": ("gemm", "split j 8 tail=cut\nshort j.t 4"),
     "short of several": ("convolution_padded", "short r 1"),
     "version": ("total_sum", "version 1 p q\nsplit p 3\nunroll q.v"),
+    "version of rows": ("gemm", "split i 4\nversion 4 i.1\nunroll i.1.v"),
     "version of some": ("gemm", "split i 4 tail=pad\nreorder i.0 j i.1\nversion 1 p"),
     "share": ("gemm", "share i 3\nshare j 2 multiple=4\nreorder i.0 j.0 i.1 j.1"),
     "share from a first position": ("transpose", "split i 3 tail=cut\nshare i.t 2 whole=2"),
