@@ -91,7 +91,7 @@ TURN_ROWS = 16  # rows of results for which a panel of columns is packed that is
 # (7 × 7 positions, 512 channels to 512 by 3 × 3: 1.26 times as fast as by 2 where the number of taps is free, 1.1 times as fast as by 64 where it is fixed.)
 TURN_DEPTH, TURN_TAPS = 16, 64
 TURN_LONG = 2  # the same where the rest of the reduction may be as long as one likes
-TURN_PANELS = 4  # wide panels from which on tiles of one row and a wide panel leave less empty than tiles of two rows
+TURN_PANELS = 2  # wide panels from which on tiles of half a row and a wide panel, which one thread packs, take less time than those of few positions and a panel that threads pack together: one for each of two threads
 TURN_IMAGES = 4  # and positions along the axis before
 STRIP_PANELS = 4  # panels of columns that are copied side by side (1024² floats, rows of 4 KiB: 0.9 ms for 1.3 of 20; with 8 and 16 the same)
 # Of the second cache the part that a panel of packed columns may take which comes from there, and bytes of it that such a panel has in the first at least.  The deeper panels are, the less often partial sums come

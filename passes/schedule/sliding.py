@@ -169,7 +169,8 @@ def _one_row(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     if plan.extent(row) not in (None, length):  # a tile of several rows is as full
         return None
     taps = product(plan.loop(axis).stop for axis in found.reduced[1:])
-    few = both(*(simplify(n.le(const(most)), plan.facts.known) for n, most in ((plan.loop(row).stop, length), (taps, cost.TURN_TAPS)))) or TRUE
+    limits = ((plan.loop(row).stop, const(length)), (const(2), taps), (taps, const(cost.TURN_TAPS)))
+    few = both(*(simplify(a.le(b), plan.facts.known) for a, b in limits)) or TRUE
     if few.is_const and not few.attr:
         return None
     least = columns * max(cost.TURN_PANELS, plan.target.cores)  # a panel is one thread's
