@@ -38,7 +38,7 @@ def test_without_vectors_and_threads_loops_are_plain() -> None:
 
 def test_the_outermost_parallel_loop_is_divided_where_there_is_enough_work() -> None:
     text = lowered("for i in 0 .. M parallel:\n  for j in 0 .. N parallel:\n    y[i, j] = exp(x[i, j])")
-    assert text.split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 1801:"
+    assert text.split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 1801 | M <= 1:"
     assert text.split("\n")[1] == "  for j in 0 .. N:"
 
 
@@ -46,14 +46,14 @@ def test_what_is_much_for_each_row_counts_beside_little_for_each_element() -> No
     """A term that divides another is left out where it is small beside it, for usual extents."""
     body = "for i in 0 .. M parallel:\n  r[i] = {}\n  for j in 0 .. N reduce:\n    r[i] add= x[i, j]"
     exps = "exp(" * 9 + "b[0]" + ")" * 9
-    assert lowered(body.format("exp(b[0])")).split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 66666:"
-    assert lowered(body.format(exps)).split("\n")[0] == "for i in 0 .. M parallel serial_if M * 331 + M * N < 66666:"
+    assert lowered(body.format("exp(b[0])")).split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 66666 | M <= 1:"
+    assert lowered(body.format(exps)).split("\n")[0] == "for i in 0 .. M parallel serial_if M * 331 + M * N < 66666 | M <= 1:"
 
 
 def test_of_two_ways_that_sizes_choose_between_the_one_with_more_work_counts() -> None:
     """Few elements in one way, the usual number in the other: the latter is worth threads."""
     body = "for i in 0 .. M parallel:\n  if N <= 8:\n    r[i] = x[i, 0]\n  else:\n    for j in 0 .. N reduce:\n      r[i] add= x[i, j]"
-    assert lowered(body).split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 66666:"
+    assert lowered(body).split("\n")[0] == "for i in 0 .. M parallel serial_if M * N < 66666 | M <= 1:"
 
 
 def test_loops_that_run_less_than_never_by_the_estimate_are_no_work() -> None:
@@ -68,7 +68,7 @@ def test_loops_that_run_less_than_never_by_the_estimate_are_no_work() -> None:
             for q in 0 .. N reduce:
               r[i * 4 + t] add= x[i * 4 + t, q]
         """
-    assert lowered(dedent(body)).split("\n")[0] == "for i in 0 .. (M + 3) // 4 parallel serial_if M * N < 266666:"
+    assert lowered(dedent(body)).split("\n")[0] == "for i in 0 .. (M + 3) // 4 parallel serial_if M * N < 266666 | (M + 3) // 4 <= 1:"
 
 
 def test_shared_memory_stands_before_its_region_and_private_memory_inside() -> None:

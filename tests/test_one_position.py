@@ -27,6 +27,13 @@ def test_one_position_is_asked_for(name: str, condition: str) -> None:
     assert condition in conditions(name)
 
 
+@pytest.mark.parametrize("name", ["pointwise_conv2d", BATCHES])
+def test_threads_share_the_rows_of_a_single_batch(name: str) -> None:
+    (compilation,) = compilations(name, Settings(runtime="clang", target="x86-64-v3"))
+    script = "\n".join(compilation.module.kernels[0].schedule).split("variant")[1]
+    assert "parallel i_j.0" in script.split("\n")
+
+
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [("conv2d", {"padding": 1}), ("depthwise_conv2d", {}), ("conv_transpose2d", {}), (BATCHES.replace("Q ", ""), {})],

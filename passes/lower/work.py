@@ -12,7 +12,7 @@ from typing import Final
 
 from ...ir import program as p
 from ...ir.dtypes import INDEX
-from ...ir.expr import TRUE, ZERO, Expr, product, size, total, var
+from ...ir.expr import TRUE, ZERO, Expr, call, product, size, total, var
 from ...ir.instructions import SIDE, WEIGHT
 from ...ir.record import replace
 from ...ir.walks import postorder
@@ -40,7 +40,7 @@ Estimate = dict[tuple[str, ...], float]  # sorted names -> coefficient
 
 
 def little_work(body: p.Block, names: dict[str, Expr]) -> Expr | None:
-    """The condition that the statements are not worth a fork; None where they always are.  `names`: positions that have one outside."""
+    """The condition that the statements are not worth a fork, or are one iteration of a loop; None where they always are.  `names`: positions that have one outside."""
     known: dict[str, Estimate] = {}
     for name, value in names.items():
         known[name] = _bound(_estimate(value, known), known)
@@ -48,17 +48,24 @@ def little_work(body: p.Block, names: dict[str, Expr]) -> Expr | None:
     lengths = {length for _, length in pieces.values()}
     kept: dict[str, Estimate] = {name: {(name,): 1} for name in known if name in pieces or name in lengths}
     asked: dict[str, Expr] = {name: var(name) for name in pieces}
-    loop = body[0] if len(body) == 1 else None
-    if isinstance(loop, p.For) and loop.start.op == "var" and loop.start.attr in names:  # what is left may be nothing, whatever there was
-        kept[LEFT], asked[LEFT] = {(LEFT,): 1}, loop.stop - loop.start
-        body = (replace(loop, start=ZERO, stop=var(LEFT)),)
+    loop = body[0] if len(body) == 1 and isinstance(body[0], p.For) else None
+    turns = None if loop is None else loop.stop - loop.start
+    if (
+        loop is not None and turns is not None and loop.start.op == "var" and loop.start.attr in names
+    ):  # what is left may be nothing, whatever there was
+        kept[LEFT], asked[LEFT] = {(LEFT,): 1}, turns
+        loop = replace(loop, start=ZERO, stop=var(LEFT))
+        body = (loop,)
     work = _bound(_joined(_block(body, {**known, **kept}), pieces), {name: known[name] for name in known if name in lengths})
     leading = _leading(work)
     if not leading:
         return TRUE if sum(work.values()) < FORK else None
     least = min(leading.values())
     amount = total(product(asked.get(n) or size(n) for n in m) * ceil(min(c / least - EPSILON, ENOUGH)) for m, c in leading.items())
-    return amount.lt(max(1, int(min(FORK / least + EPSILON, ENOUGH))))
+    little = amount.lt(max(1, int(min(FORK / least + EPSILON, ENOUGH))))
+    if loop is None or turns is None or leading.keys() <= _bound(_estimate(loop.stop - loop.start, known), known).keys():
+        return little
+    return call("bit_or", little, turns.le(loop.step))  # one iteration, however much it is of, has no other beside it
 
 
 def _leading(work: Estimate) -> Estimate:

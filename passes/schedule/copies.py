@@ -44,7 +44,7 @@ def short(kernel: Kernel, facts: Facts, axis: str, most: int) -> Kernel:
 
 
 def version(kernel: Kernel, facts: Facts, trips: int, *axes: str) -> Kernel:
-    """A copy of nested reductions for where each has exactly so many iterations: a compiler that knows them leaves no loop.
+    """A copy of nested reductions or parallel loops for where each has exactly so many iterations: a compiler that knows them leaves no loop, and steps that want to know them take the copy.
 
                                              if (M == 3) & (N == 3):
                                                for p.v in 0 .. 3 reduce:
@@ -60,9 +60,9 @@ def version(kernel: Kernel, facts: Facts, trips: int, *axes: str) -> Kernel:
     loops = [find(kernel, axis) for axis in axes]
     inside = {s.axis for s in statements((loops[0],)) if isinstance(s, Loop)}
     nested = all(outer.body == (inner,) for outer, inner in pairwise(loops))
-    if not nested or any(x.kind != "reduce" or x.step is not ONE or extent(x).is_const or extent(x).names & inside for x in loops):
+    if not nested or any(x.kind not in ("reduce", "parallel") or x.step is not ONE or extent(x).is_const or extent(x).names & inside for x in loops):
         raise StepError(
-            f"version: {', '.join(axes)} are no reductions one inside the other in steps of 1 whose extents are free, and the same for all that is copied"
+            f"version: {', '.join(axes)} are no reductions or parallel loops one inside the other in steps of 1 whose extents are free, and the same for all that is copied"
         )
     taken = names_taken(kernel)
     names = {n: fresh(f"{n}.v", taken) for n in defined((loops[0],))}

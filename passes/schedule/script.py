@@ -92,6 +92,7 @@ STEPS: Final[dict[str, Step]] = {
     "window": Step("windows.window", "nn+", {"at": "n", "multiple": "l", "lanes": "i", "space": "n", "name": "n", "align": "i", "last": "n"}),
     "write_back": Step("written_back.write_back", "nn+", {"filled": "i"}),
     "spill": Step("staging.spill", "nn", {"turned": "i"}),
+    "compute_at": Step("producers.compute_at", "nn"),
     "hold": Step("chains.hold", "nni?"),
     "keep": Step("chains.keep", "n"),
     "tabulate": Step("tables.tabulate", "n+"),
