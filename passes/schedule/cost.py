@@ -191,8 +191,6 @@ SHORT_ROW = 16  # lines, below which such rows are stored several as one where t
 # windows of 16 to 48 of a signal 2.4 to 2.9, by AVX2 2.4 to 2.6, cut 24 to 66.)
 LEAST_LINES = 4
 LINES_OF_RUN = 4  # of each row of what is turned over in them
-# Lines of a row that stays in the caches, from which on it is stored in such tiles too: stores of parts of lines take twice as long there (1000² floats 16 bytes past a line 1.6, 1500² 1.5, 300² 1.4 times as fast, 200² 0.6)
-LONG_ROW = 16
 # Lines of a row from which on what is read of it begins at a line too: before the first and after the last are blocks that are not full (Zen 4, 4096² floats 0.76 of the time, 30000 × 512 1.06).
 ALIGNED_ROW = 64
 # Tiles of shorter rows that stay there (64 × 3136 floats 2.6 to 2.8, 100 × 3249 3, 32 × 3136 1.2 to 1.4 times as fast as by the panels above)
