@@ -27,7 +27,6 @@ from .runtimes.clang.compiler import find_compiler, run
 MODULES = (
     "ir/bounds",
     "ir/conditions",
-    "ir/counterexamples",
     "ir/evaluate",
     "ir/expr",
     "ir/intervals",

@@ -20,7 +20,6 @@ from __future__ import annotations
 from typing import Final
 
 from . import polynomial as pl
-from .counterexamples import counterexample
 from .dtypes import INDEX
 from .expr import Expr
 from .knowledge import Knowledge
@@ -28,8 +27,6 @@ from .polynomial import Poly
 from .ranges import Range
 
 FUEL: Final = 120  # goals that one proof may look at
-LONG = FUEL - 20  # what is left of them when a point is looked for at which there is nothing to prove
-REFUTED: Final = -(1 << 30)  # where there is one: no goal is looked at after this
 DEPTH: Final = 3  # facts that one proof may combine
 
 Goal = frozenset[tuple[pl.Monomial, int]]  # the terms of a polynomial that is to be >= 0
@@ -46,7 +43,6 @@ class Known(Knowledge):
         self._tried: dict[tuple[Goal, int, frozenset[int]], bool] = {}  # steps of proofs: the depth that is left, and the facts that are used up
         self._within = 0  # side conditions
         self._fuel = 0
-        self._goal: Poly | None = None  # what the search is for
 
     # ---- proofs
 
@@ -82,23 +78,9 @@ class Known(Knowledge):
         name = frozenset(p.items())
         found = self._proved(name)
         if found is None:
-            self._fuel, self._goal = FUEL, p
-            before = len(self._asides)
+            self._fuel = FUEL
             found = self._proofs[name] = self._search(p, DEPTH, ())
-            if self._fuel <= REFUTED:  # what else was being looked for was not found for that reason
-                for aside in list(self._asides)[before:]:
-                    del self._asides[aside]
-            self._goal = None
         return found
-
-    def _hopeless(self) -> bool:
-        """The search has become long, and a point is found that refutes what it is for; then nothing more is looked at."""
-        point = None if self._goal is None else counterexample(self, self._goal)
-        if point is None:
-            return False
-        self.points.append(point)
-        self._fuel = REFUTED
-        return True
 
     def _proved(self, name: Goal) -> bool | None:
         """What an earlier proof said; a proof with less knowledge counts where it succeeded."""
@@ -135,11 +117,7 @@ class Known(Knowledge):
 
     def _search(self, p: Poly, depth: int, used: tuple[int, ...]) -> bool:
         """A proof of p >= 0, which no point refutes."""
-        if self._fuel <= REFUTED:
-            return False
         self._fuel -= 1
-        if self._fuel == LONG and self._hopeless():
-            return False
         if self.divisible:
             p = self._loosened(p)
         p = pl.tightened(p)
