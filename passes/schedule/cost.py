@@ -84,6 +84,7 @@ WINDOW_ROWS = 4  # rows of results that share a copy of what their windows read
 ALONG_ROWS, ALONG_TILE, USUAL_TAPS = 16, 2, 3
 # Threads that share blocks of WINDOW_ROWS evenly: more have other axes to share, and shorter blocks copy more than they use.  (28 × 28, 128 channels to 128, two threads, eight blocks for seven 1.13 times as fast.)
 EVENLY = 4
+NARROW_ROW = 8  # columns of a tile of which less is empty; loads of 64 bytes that begin anywhere lie in two lines, of 32 in one every other time
 EVEN_ROWS = 8  # positions of a tile where tiles as long as registers allow are emptier: rows of a power of two fill them, and with two vectors of columns there are more sums than are in flight
 WINDOW_TILES = 8  # register tiles side by side along such a row
 TURN_ROWS = 16  # rows of results for which a panel of columns is packed that is used by one thread alone
