@@ -22,17 +22,11 @@ What is rounded to bf16 anyway needs no more digits (`passes/schedule/rough.py`)
 
     ins.weight:f32(x, least)        0 where x < least, else e^x, for x <= 0 (NaN stays)
     ins.exp_inside:f32(x)           e^x, for |x| <= 87 (NaN stays)
-    ins.exp_near:f32(x, k)          e^x 2^k, for |x| <= 4 and a whole k of no more than 100 (NaN stays)
-
-    ins.plus_exp:f32x16(a, x)       a + e^x
+    ins.exp_near:f32(x)             e^x, for |x| <= 4 (NaN stays)
     ins.sum_exp:f32x16(a, x)        a + e^x, one of `MANY` terms of a sum at least
 
 Weights beside the largest score are of the first kind (`passes/nest_kept.py`): what an exponential asks about infinities and small results is known of them; so it is of what
 lies within bounds (`passes/spare_bounds.py`).  An exponential that is added up is no number of its own there.
-
-    ins.larger:f32(a, b)            the larger of two numbers; where one is NaN, either (`smaller` alike)
-
-A maximum is NaN where an element is.  Where that shows in another way (`passes/spare_nans.py`), nobody has to look for it; accumulators take the place of the first operand, as those of products do.
 
 Some machines have them for tiles too, with registers of their own.  Kernels write that out, as loops of the kind `tile` around the instruction for one lane (`passes/schedule/tensors.py`); programs
 have a statement for it, which goes on along the reduction (`Multiply` in `ir/program.py`).
@@ -155,9 +149,10 @@ class Weight(NamedTuple):
 
 
 class ExpInside(NamedTuple):
-    """e^x of an x between -`INSIDE` and `INSIDE`: the result is a normal number, or NaN."""
+    """e^x of an x between -`most` and `most`: the result is a normal number, or NaN."""
 
     name: str
+    most: float
 
     def meaning(self, x: Any) -> Any:
         """That nothing is asked changes how it is computed, not what."""
@@ -166,19 +161,8 @@ class ExpInside(NamedTuple):
         return np.exp(x)
 
 
-class ExpNear(NamedTuple):
-    """e^x 2^k of an x between -`NEAR` and `NEAR` and a whole k between -`SHIFT` and `SHIFT`."""
-
-    name: str
-
-    def meaning(self, x: Any, k: Any) -> Any:
-        import numpy as np
-
-        return np.multiply(np.exp(x), np.exp2(k))
-
-
-class PlusExp(NamedTuple):
-    """A number and e^x; as one of many terms, with a relative error of 2^-24 and 2^-28 |x| more, which is less than that of the sum."""
+class SumExp(NamedTuple):
+    """A number and e^x, as one of many terms, with a relative error of 2^-24 and 2^-28 |x| more, which is less than that of the sum; a term of 2^127 or more may be infinite."""
 
     name: str
 
@@ -188,19 +172,6 @@ class PlusExp(NamedTuple):
 
         with np.errstate(over="ignore"):
             return np.add(a, np.exp(x))
-
-
-class Choice(NamedTuple):
-    """One of two numbers."""
-
-    name: str
-    chooses: str  # the first, where it compares like this with the second
-
-    def meaning(self, a: Any, b: Any) -> Any:
-        """Where one is NaN it could be the other."""
-        import numpy as np
-
-        return np.where(getattr(np, self.chooses)(a, b), a, b)[()]
 
 
 class Rounded(NamedTuple):
@@ -232,21 +203,12 @@ ROUGH = 2.0**-13
 ROUGH_EXP = RoughExp("rough_exp")
 ROUNDED = Rounded("rounded")
 WEIGHT = Weight("weight")
-INSIDE = 87.0
-EXP_INSIDE = ExpInside("exp_inside")
-NEAR, SHIFT = 4.0, 100
-EXP_NEAR = ExpNear("exp_near")
-PLUS_EXP = PlusExp("plus_exp")
-SUM_EXP = PlusExp("sum_exp")
+EXP_INSIDE = ExpInside("exp_inside", 87.0)
+EXP_NEAR = ExpInside("exp_near", 4.0)
+SUM_EXP = SumExp("sum_exp")
 MANY = 16
-LARGER = Choice("larger", "greater")
-SMALLER = Choice("smaller", "less")
-ACCUMULATES = {
-    LARGER.name: "max",
-    SMALLER.name: "min",
-}  # and `INSTRUCTIONS` sums: the combiner that the first operand, where it changes nothing, makes of them
-LANE_BY_LANE: dict[str, RoughExp | Rounded | Weight | ExpInside | ExpNear | PlusExp | Choice] = {
-    i.name: i for i in (ROUGH_EXP, ROUNDED, WEIGHT, EXP_INSIDE, EXP_NEAR, PLUS_EXP, SUM_EXP, LARGER, SMALLER)
+LANE_BY_LANE: dict[str, RoughExp | Rounded | Weight | ExpInside | SumExp] = {
+    i.name: i for i in (ROUGH_EXP, ROUNDED, WEIGHT, EXP_INSIDE, EXP_NEAR, SUM_EXP)
 }  # beside `INSTRUCTIONS`, those that kernels may hold
 TILES: dict[str, Tile] = {
     t.name: t

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..ir.dtypes import INDEX
 from ..ir.errors import CompilerBug, LuminalError
-from ..ir.instructions import EXP_INSIDE, LARGER, PLUS_EXP, QUOTIENT, WEIGHT
+from ..ir.instructions import EXP_INSIDE, QUOTIENT
 from ..ir.kernel import statements as statements_of
 from ..ir.operator_kinds import DIVIDES
 from ..ir.program import Define, kinds_in, statements
@@ -182,13 +182,6 @@ PIPELINE: tuple[Pass, ...] = (
     ),
     Pass("join_blocks", "kernel", "after all that joins whole kernels; right before scheduling, which tiles the contraction inside a block", since=2),
     Pass(
-        "spare_nans",
-        "kernel",
-        "after all that joins kernels: it follows what one stores; before scheduling, where a reduction is one loop still",
-        since=2,
-        when=lambda ir, target, options: LARGER.name in target.instructions,
-    ),
-    Pass(
         "tabulate_positions",
         "kernel",
         "after all that joins kernels, for a table is one more; right before scheduling, which sees positions that are read and makes vectors of what is left",
@@ -227,7 +220,7 @@ PIPELINE: tuple[Pass, ...] = (
         "program",
         "last: whatever counts operations knows the functions by their names",
         since=2,
-        when=lambda ir, target, options: bool({EXP_INSIDE.name, PLUS_EXP.name, WEIGHT.name} & target.instructions),
+        when=lambda ir, target, options: EXP_INSIDE.name in target.instructions,
     ),
 )
 

@@ -1,19 +1,14 @@
 """spare_bounds: program → program.  Exponentials of vectors whose argument is known to lie within bounds do not ask about them.
 
     s[i] = sin(vload.16 X[i])                            s[i] = sin(vload.16 X[i])
-    Y[i] = exp(vload.16 s[i])                     →      Y[i] = ins.exp_inside:f32x16(vload.16 s[i])
-    Y[i] = exp(vload.16 s[i]) / 2.0:f32           →      Y[i] = ins.exp_near:f32x16(vload.16 s[i], broadcast.16(-1.0:f32))
-    Z[i] = exp(-abs(vload.16 X[i]))               →      Z[i] = ins.weight:f32x16(-abs(vload.16 X[i]), broadcast.16(-105.0:f32))
-    Y[i] = 1.0:f32 + exp(vload.16 X[i])           →      Y[i] = ins.plus_exp:f32x16(1.0:f32, vload.16 X[i])
+    Y[i] = exp(vload.16 s[i])                     →      Y[i] = ins.exp_near:f32x16(vload.16 s[i])
     l[k] = l[k] + exp(vload.16 X[i] - m)          →      l[k] = ins.sum_exp:f32x16(l[k], vload.16 X[i] - m)
 
 What overflows and what is too small for a normal number is most of what an exponential asks: where neither can be (`ir/float_ranges.py` says so), the result is the same to the last bit with seven operations less of 21, with
-AVX-512, where one instruction scales, with one less of ten; where only overflow cannot be, that instruction waits for nothing but the scaling.
+AVX-512, where one instruction scales, with one less of ten.  Near 0 what one float loses of ln 2 counts for nothing (with AVX-512 another one less).
 
-Near 0 what one float loses of ln 2 counts for nothing (with AVX-512 one operation less), and a power of two beside the exponential joins its exponent (another one).
-
-An exponential that is only added to something is not rounded before: its last product is that of the sum (with AVX-512 one operation less of thirteen).  Where lanes of what it is added to are added up in the end, the sum
-has as many terms at least: another one less.
+An exponential that is only added to lanes that are added up in the end is not rounded before: its last product is that of the sum, and among so many terms it may be a little less near (with AVX-512 two operations less of
+thirteen).
 
 A name and an array of the function's own lie between all that they are ever given; what comes from elsewhere may be anything.  Only where the target has the instructions (`ir/instructions.py`).
 """
@@ -22,12 +17,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Set
-from math import frexp
 
 from ..ir.dtypes import f32
-from ..ir.expr import Expr, broadcast, const, make
+from ..ir.expr import Expr, make
 from ..ir.float_ranges import ANY, Range, float_range
-from ..ir.instructions import EXP_INSIDE, EXP_NEAR, INSIDE, MANY, NEAR, PLUS_EXP, SHIFT, SUM_EXP, WEIGHT
+from ..ir.instructions import EXP_INSIDE, EXP_NEAR, MANY, SUM_EXP
 from ..ir.operator_kinds import FOLDS, LONG
 from ..ir.program import (
     Array,
@@ -49,7 +43,6 @@ from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, rewrite
 
-VANISHED = -105.0  # e^x is less than half of the least number from -103.98 on
 DEEPEST = 16  # names, of names, that a range is looked for in
 
 
@@ -71,10 +64,10 @@ def _function(f: Function, target: Target) -> Function:
     def changed(e: Expr) -> Expr:
         if not e.kinds & LONG:
             return e
-        added, scaled = _added_up(e, target), _scaled_alone(e, target)
-        if not added and not scaled:
+        added = _added_up(e, folded, target)
+        if not added:
             return rewrite(e, lambda n: _spared(n, held, target), done)
-        return rewrite(e, lambda n: _sum(n, added, folded) or _scaled(n, scaled) or _spared(n, held, target))
+        return rewrite(e, lambda n: _sum(n, added) or _spared(n, held, target))
 
     return replace(f, body=map_expressions(f.body, changed))
 
@@ -95,67 +88,31 @@ def _folded(body: Block, values: list[Expr]) -> set[str]:
     return found
 
 
-def _added_up(e: Expr, target: Target) -> frozenset[Expr]:
-    """The arguments of those exponentials in an expression that are used once, by a sum."""
-    if not {PLUS_EXP.name, SUM_EXP.name} <= target.instructions or not any(n.op == "add" for n in postorder(e)):
+def _added_up(e: Expr, folded: Set[str], target: Target) -> frozenset[Expr]:
+    """The arguments of those exponentials in an expression that are used once, by a sum of lanes of such an array and them."""
+    if SUM_EXP.name not in target.instructions:
         return frozenset()
-    uses = Counter(a for n in postorder(e) for a in n.args)
-    sums = [a for n in postorder(e) if n.op == "add" and n.dtype.element is f32 and n.dtype.bytes == target.vector_bytes for a in n.args]
-    return frozenset(a.args[0] for a in sums if a.op == "exp" and uses[a] == 1)
+    sums = [n for n in postorder(e) if n.op == "add" and n.dtype.element is f32 and n.dtype.bytes == target.vector_bytes and n.dtype.lanes >= MANY]
+    terms = [x for n in sums for a, x in (n.args, n.args[::-1]) if a.op == "load" and a.attr in folded and x.op == "exp"]
+    uses = Counter(a for n in postorder(e) for a in n.args) if terms else Counter[Expr]()
+    return frozenset(x.args[0] for x in terms if uses[x] == 1)
 
 
-def _sum(n: Expr, added: frozenset[Expr], folded: Set[str]) -> Expr | None:
-    if n.op != "add" or not added:
-        return None
-    for a, x in (n.args, n.args[::-1]):
-        if x.op in ("exp", "ins") and x.args[0] in added and (x.op == "exp" or x.attr in (EXP_INSIDE.name, EXP_NEAR.name, WEIGHT.name)):
-            many = n.dtype.lanes >= MANY and a.op == "load" and a.attr in folded
-            return make("ins", n.dtype, (a, x.args[0]), (SUM_EXP if many else PLUS_EXP).name)
+def _sum(n: Expr, added: frozenset[Expr]) -> Expr | None:
+    if n.op == "add":
+        for a, x in (n.args, n.args[::-1]):
+            if a.op == "load" and x.op in ("exp", "ins") and x.args[0] in added:
+                return make("ins", n.dtype, (a, x.args[0]), SUM_EXP.name)
     return None
-
-
-def _scaled_alone(e: Expr, target: Target) -> frozenset[Expr]:
-    """The arguments of those exponentials in an expression that are used once, beside a power of two."""
-    if EXP_NEAR.name not in target.instructions:
-        return frozenset()
-    products = [(n, _exponent(n)) for n in postorder(e) if n.op in ("mul", "div")]
-    found = [x for n, exponent in products if exponent is not None for x in n.args if x.op == "exp"]
-    uses = Counter(a for n in postorder(e) for a in n.args) if found else Counter()
-    return frozenset(x.args[0] for x in found if uses[x] == 1)
-
-
-def _exponent(n: Expr) -> int | None:
-    """Of the power of two that a vector is multiplied or divided by."""
-    factors = n.args[1:] if n.op == "div" else n.args
-    for by in (a.args[0] for a in factors if a.op == "broadcast" and a.args[0].is_const and a.args[0].dtype is f32):
-        fraction, exponent = frexp(float(by.attr))
-        if fraction == 0.5 and abs(exponent - 1) <= SHIFT:
-            return 1 - exponent if n.op == "div" else exponent - 1
-    return None
-
-
-def _scaled(n: Expr, scaled: frozenset[Expr]) -> Expr | None:
-    if not scaled or n.op not in ("mul", "div"):
-        return None
-    x = next((a for a in n.args if a.op == "ins" and a.attr == EXP_NEAR.name and a.args[0] in scaled and a.args[1].args[0].attr == 0), None)
-    exponent = _exponent(n)
-    return (
-        None
-        if x is None or exponent is None
-        else make("ins", n.dtype, (x.args[0], broadcast(const(float(exponent), f32), n.dtype.lanes)), EXP_NEAR.name)
-    )
 
 
 def _spared(n: Expr, held: _Held, target: Target) -> Expr | None:
     if n.op != "exp" or n.dtype.element is not f32 or n.dtype.bytes != target.vector_bytes:
         return None
     found = held.range(n.args[0])
-    if EXP_NEAR.name in target.instructions and found.within(-NEAR, NEAR):
-        return make("ins", n.dtype, (n.args[0], broadcast(const(0.0, f32), n.dtype.lanes)), EXP_NEAR.name)
-    if EXP_INSIDE.name in target.instructions and found.within(-INSIDE, INSIDE):
-        return make("ins", n.dtype, n.args, EXP_INSIDE.name)
-    if WEIGHT.name in target.instructions and found.high <= 0:
-        return make("ins", n.dtype, (n.args[0], broadcast(const(VANISHED, f32), n.dtype.lanes)), WEIGHT.name)
+    for instruction in (EXP_NEAR, EXP_INSIDE):
+        if instruction.name in target.instructions and found.within(-instruction.most, instruction.most):
+            return make("ins", n.dtype, n.args, instruction.name)
     return None
 
 

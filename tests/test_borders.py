@@ -34,7 +34,7 @@ def test_rows_of_a_few_values_have_no_loops() -> None:
     text = """(composite turned ((X{f32}[N 3]) -> (Y{f32}[N 3]))
       (dotimes (n N) (let ((s (exp (aref X n 1)))) (setf (aref Y n 0) (* s (aref X n 2))) (setf (aref Y n 1) s) (setf (aref Y n 2) (- s (aref X n 0))))))"""
     (c,) = compilations(text, Settings())
-    (kernel,) = c.run(stop_after="spare_nans").kernels
+    (kernel,) = c.run(stop_after="join_blocks").kernels
     assert sum(isinstance(s, Loop) for s in statements(kernel.body)) == 1
     assert kernel.buffers == ("X", "Y")
     x = np.random.default_rng(3).standard_normal((20, 3)).astype(np.float32)

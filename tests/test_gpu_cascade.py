@@ -91,7 +91,7 @@ def test_rows_of_nothing_and_of_infinities(found: dict[tuple[str, str], Compilat
 def test_a_schedule_says_all_of_it(found: dict[tuple[str, str], Compilation]) -> None:
     """The steps give the kernel again, and what the interpreter makes of it is what it makes of the plain nests."""
     c = found["plain", "f32"]
-    plain = c.run(stop_after="spare_nans")
+    plain = c.run(stop_after="join_blocks")
     scheduled = c.module
     assert isinstance(plain, Module)
     rng = np.random.default_rng(0)

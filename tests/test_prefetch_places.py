@@ -8,7 +8,7 @@ from luminal.ir.evaluate import evaluate
 from luminal.ir.kernel import Loop, Prefetch, statements
 from luminal.ir.record import replace
 from luminal.passes.schedule import Facts, StepError, cost, replay, unique
-from scheduling import CPU, HALVES, module
+from scheduling import CPU, module
 
 
 @pytest.mark.parametrize("width", [4, 16, 32, 64])
@@ -22,22 +22,6 @@ def test_hints_in_places_ask_for_each_line_of_a_row_once(width: int) -> None:
     assert sorted(asked) == list(range(0, length, min(width, 16)))
     parts = [{at * 4 // length for at in asked[k : k + 4]} for k in range(0, len(asked), 4)]
     assert all(part == {0, 1, 2, 3} for part in parts)
-
-
-@pytest.mark.parametrize(("width", "places"), [(32, 4), (64, 4), (32, 1), (64, 1)])
-def test_hints_that_two_loops_share_ask_for_each_line_of_a_row_once(width: int, places: int) -> None:
-    before = module("softmax")
-    script = f"{HALVES.replace('32', str(width))}\nprefetch X q.0 i places={places} then=j.0"
-    kernel = replay(unique(before.kernels[0]), Facts.of(before), script)
-    length = 1024
-    asked: list[list[object]] = []
-    for axis in ("q.0", "j.0"):
-        loop = next(s for s in statements(kernel.body) if isinstance(s, Loop) and s.axis == axis)
-        hints = [s for s in statements(loop.body) if isinstance(s, Prefetch)]
-        asked.append([evaluate(h.index[1], {"N": length, axis: k}) for k in range(length // width) for h in hints])
-    assert len(asked[0]) == len(asked[1])
-    assert sorted(asked[0] + asked[1]) == list(range(0, length, 16))
-    assert places > 1 or asked[0] + asked[1] == list(range(0, length, 16))
 
 
 def test_machines_with_a_small_first_cache_ask_for_the_next_row_in_order() -> None:

@@ -6,7 +6,7 @@ import pytest
 from luminal.ir.kernel import Module
 from luminal.ir.text import read
 from luminal.passes.schedule import Facts, StepError, apply, replay, unique
-from scheduling import HALVES, module
+from scheduling import module
 from test_schedule_steps import CHUNKS, GPU_TILE, PANELS, SQUARES, STRIP
 
 REFUSED = {
@@ -104,10 +104,6 @@ REFUSED = {
     "compute_at too far out": ("two_stage", "split j 4\ncompute_at t j.0", "not used at one position"),
     "compute_at a sum": ("softmax", "compute_at s j", "used by 3 statements"),
     "compute_at under a guard": ("two_stage", "split j 4 tail=pad\ncompute_at t j.1", "under a condition"),
-    "complete what is not there": ("gemm", "complete sum", "no scalar `sum`"),
-    "complete what is whole": ("row_sum", "complete acc", "stored as it is"),
-    "complete twice": ("gemm_scaled", "complete acc\ncomplete acc", "stored as it is"),
-    "complete in another dtype": ("gemm_f16", "complete acc", "no value of its type"),
     "keep what is not there": ("pointwise", "keep u", "no let `u`"),
     "keep a position": ("table", "keep at", "is an integer"),
     "hold what is not there": ("chain", "hold j cos", "computes 0 results of `cos`"),
@@ -136,17 +132,6 @@ REFUSED = {
     "prefetch what is always small": ("softmax_short", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i least=100000", "never has"),
     "prefetch of rows that are only known inside": ("chosen_rows", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 j.0 trips=4", "only known inside `j.0`"),
     "prefetch in places of what lies elsewhere": ("softmax", "split q 8 tail=cut\nrfactor q.1\nvectorize q.1\nprefetch X q.0 q.0 places=4 near=64", "from its begin"),
-    "prefetch shared with a loop before": ("softmax", f"{HALVES}\nprefetch X j.0 i places=4 then=q.0", "no loop `q.0` behind"),
-    "prefetch shared with a shorter loop": (
-        "softmax",
-        "split q 16 tail=cut\nvectorize q.1\nsplit j 4 tail=cut\nvectorize j.1\nprefetch X q.0 i places=4 then=j.0",
-        "runs as long",
-    ),
-    "prefetch shared, an odd number of lines": (
-        "softmax",
-        f"{HALVES.replace('32', '16')}\nprefetch X q.0 i places=4 then=j.0",
-        "not shared evenly",
-    ),
     "prefetch in places of a short row": ("softmax_short", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i places=4", "no more than a page"),
     "prefetch of what is never so far": ("softmax_short", "split j 4 tail=cut\nvectorize j.1\nprefetch X j.0 i over=4096", "never so far"),
     "prefetch into no cache": ("softmax", "split q 4 tail=cut\nvectorize q.1\nprefetch X q.0 i cache=3", "1 or 2, not 3"),

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ..dtypes import INDEX, DType, bf16, bool_, f32, u32
 from ..expr import Expr
-from ..instructions import ACCUMULATES, EXP_INSIDE, INSTRUCTIONS, LANE_BY_LANE, QUOTIENT, ROUNDED
+from ..instructions import EXP_INSIDE, EXP_NEAR, INSTRUCTIONS, LANE_BY_LANE, QUOTIENT, ROUNDED
 from ..primops import COMBINERS, OPS, Op, accepts, result_of
 from ..walks import postorder
 
@@ -103,10 +103,8 @@ def _wrong(node: Expr) -> str:
         )
     if op == "ins" and node.attr == QUOTIENT.name:
         return "" if d.is_float and [a.dtype for a in node.args] == [d] * 3 else f"quotient of {', '.join(a.dtype.name for a in node.args)} to {d}"
-    if op == "ins" and node.attr in ACCUMULATES:
-        return "" if d.is_float and [a.dtype for a in node.args] == [d] * 2 else f"{node.attr} of {', '.join(a.dtype.name for a in node.args)} to {d}"
     if op == "ins" and node.attr in LANE_BY_LANE:
-        given = [f32.vector(d.lanes)] * (1 if node.attr in (ROUNDED.name, EXP_INSIDE.name) else 2)
+        given = [f32.vector(d.lanes)] * (1 if node.attr in (ROUNDED.name, EXP_INSIDE.name, EXP_NEAR.name) else 2)
         wanted = bf16 if node.attr == ROUNDED.name else f32
         return (
             ""

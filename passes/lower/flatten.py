@@ -14,8 +14,8 @@ from ...ir.bounds import Known
 from ...ir.conditions import conjuncts, fixed_sizes
 from ...ir.dtypes import INDEX
 from ...ir.errors import CompilerBug, Unsupported
-from ...ir.expr import FALSE, ONE, ZERO, Expr, call, load, make, total, var, where
-from ...ir.instructions import ACCUMULATES, GROUPED
+from ...ir.expr import FALSE, ONE, ZERO, Expr, call, load, make, total, var
+from ...ir.instructions import GROUPED
 from ...ir.knowledge import Range
 from ...ir.operator_kinds import CHOOSES, DIVIDES
 from ...ir.primops import COMBINERS
@@ -364,15 +364,10 @@ def store(s: k.Store, scope: Scope) -> p.Stmt:
 
 
 def _by_instruction(combiner: str, target: Expr, value: Expr) -> Expr | None:
-    """An instruction whose first operand changes nothing accumulates itself; where it is chosen, or nothing is, what it takes is chosen."""
-    n = value.args[1] if value.op == "where" else value
-    if n.op != "ins" or ACCUMULATES.get(n.attr, "add") != combiner or n.args[0] is not k.identity_of(combiner, n.dtype):
+    """An instruction that adds to its first operand, which changes nothing, accumulates itself."""
+    if value.op != "ins" or combiner != "add" or value.args[0] is not k.identity_of(combiner, value.dtype):
         return None
-    if n is value:
-        return make("ins", n.dtype, (target, *n.args[1:]), n.attr)
-    if n.attr not in ACCUMULATES or value.args[2] is not n.args[0]:
-        return None
-    return make("ins", n.dtype, (target, where(value.args[0], n.args[1], n.args[0])), n.attr)
+    return make("ins", value.dtype, (target, *value.args[1:]), value.attr)
 
 
 def trips(start: Expr, stop: Expr, step: Expr) -> Expr:

@@ -22,7 +22,7 @@ from ...ir.record import changing, replace
 from ...ir.simplify import simplify
 from . import dots, roles, sliding
 from .cost import DOTTED_BLOCKED, DOTTED_WORDS, FEW, FEW_OF_TILES, FEW_WORDS, PIECE_DEPTH, SCREENED, STRIP_WORK, Blocking, blocking, tile_blocking
-from .direct import direct, fewer_rows, in_place, more_rows, one_vector, shallow, streamed, tried_where
+from .direct import direct, fewer_rows, in_place, more_rows, shallow, streamed, tried_where
 from .dotted import dotted, dotted_words, in_vectors, signs, turned
 from .one_position import one_position
 from .own_panels import own_panels
@@ -77,8 +77,6 @@ def contract(plan: Plan) -> bool:
         if dot is None:
             parts.add(lambda part: strips(part, found, block))
         if in_place(plan, found):
-            if dot is None:
-                parts.add(lambda part: one_vector(part, found, block))
             by_rows = parts.add(lambda part: more_rows(part, found, block, few))
             parts.add(lambda part: (fewer_rows if by_rows else direct)(part, found, block, few))
             if dot is None:

@@ -110,9 +110,6 @@ AHEAD = 8192
 # Places at once in which the next row is asked for.  In one thread that waits for each line (10 GB/s), softmax and logsumexp of 4096² take 0.88 and 0.84 of the time with one place, layer norm 0.71.
 PLACES = 4
 NEXT_ROW_CACHE = 2  # how near it comes: in the first cache it would take the place of the row that is worked on, and of what all rows share (rows of 4096: RMS norm 1.02 to 1.07, layer norm 1.0 to 1.2 times as fast)
-# Bytes of a row up to which the next one is asked for all at once, though a later pass over the row could ask for half of it.  (Zen 4, layer norm of 256 to 1000 columns by halves in 0.7 to 0.97 of the
-# time, of 128 and 200 alike, of 64 1.17: the later pass has no whole turn.)
-NEAR_ROW = 512
 # Of the first cache the part that a row may take where the next one comes there all the same, since rows share nothing: results, or what they are made of, have their places there too.  (4096²: softmax 0.92, logsumexp 0.95 to
 # 0.97, log_softmax 0.85 to 1.0 of the time, layer norm without scale and shift 0.86, rows divided by their norm 0.90; logsumexp of 1024 × 16384 0.96.  Where strangers share the cores, softmax 0.99 to 1.05.)
 ROWS_NEAR = 3

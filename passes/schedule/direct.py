@@ -62,8 +62,12 @@ def more_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FE
     narrow = _shapes(plan, block)[1]
     if narrow is None:
         return None
-    many = const(SINGLE_AMONG * narrow.whole[0]).le(plan.loop(found.column).stop)
-    condition = call("bit_and", call("bit_or", many, _comes_out(plan, found.column, narrow)), _small(plan, found, few))
+    columns = plan.loop(found.column).stop
+    many = const(SINGLE_AMONG * narrow.whole[0]).le(columns)
+    one_vector = columns.le(const(narrow.rest[0]))  # then panels would be half empty, and rows are read once anyway
+    little = call("bit_or", one_vector, _little(plan, found))
+    condition = both(call("bit_or", many, _comes_out(plan, found.column, narrow)), _fits(plan, found, few), little)
+    assert condition is not None
     reason = f"register tiles {narrow.rows}×{narrow.whole[0]} leave no single vector over, which would be multiplied as slowly as two, or are many"
     return tried_where(plan, condition, reason, lambda: tiles(plan, found, block, shape=narrow))
 
@@ -82,19 +86,6 @@ def fewer_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = F
     return tried_where(plan, over, reason, lambda: tiles(plan, found, block, shape=shape))
 
 
-def one_vector(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
-    """The same, however much is done with it, where a vector holds all columns and their number is known at run time: panels would be half empty, and rows are read once anyway.
-
-    No tile of another width stands beside, so that what addresses want stays in registers."""
-    lanes = block.columns // VECTORS
-    if not block.wide_columns or not first_lanes(plan.target) or plan.extent(found.column) is not None:
-        return None
-    condition = both(plan.loop(found.column).stop.le(const(lanes)), _fits(plan, found, FEW))
-    assert condition is not None
-    reason = f"one vector holds all columns: register tile {block.direct_rows}×{lanes}, nothing packed"
-    return tried_where(plan, condition, reason, lambda: tiles(plan, found, block, columns=lanes))
-
-
 def shallow(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     """Schedule a contraction of so short a reduction that a copy of the operands is as much work as the product, however large it is: the condition on the sizes; None (and an unchanged plan) where it never holds."""
     condition = product(plan.loop(axis).stop for axis in found.reduced).le(const(SHALLOW))
@@ -107,9 +98,13 @@ def _fits(plan: Plan, found: Contraction, few: InPlace) -> Expr:
     return length.le(const(min(plan.target.l2 * 3 // 4 // found.accumulator.dtype.bytes, few.elements)))
 
 
-def _small(plan: Plan, found: Contraction, few: InPlace) -> Expr:
+def _little(plan: Plan, found: Contraction) -> Expr:
     work = product(plan.loop(axis).stop for axis in (*found.reduced, found.column, *found.rows))
-    return call("bit_and", _fits(plan, found, few), work.le(const(UNPACKED * plan.target.lanes(found.accumulator.dtype))))
+    return work.le(const(UNPACKED * plan.target.lanes(found.accumulator.dtype)))
+
+
+def _small(plan: Plan, found: Contraction, few: InPlace) -> Expr:
+    return call("bit_and", _fits(plan, found, few), _little(plan, found))
 
 
 def streamed(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:

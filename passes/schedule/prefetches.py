@@ -12,7 +12,7 @@ from ...ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Stmt, reads, st
 from ...ir.simplify import simplify
 from ...ir.target import LINE, PAGE
 from ...ir.walks import postorder, substitute, substitution
-from .affine import constant_extent, divides, extent, inside_for, minus, same_position, stride, upper
+from .affine import constant_extent, divides, extent, inside_for, minus, stride, upper
 from .hint_lines import asking, in_order, in_pieces, unhinted
 from .streams import large
 from .tree import Facts, StepError, around, find, fresh, names_taken, replace_loop
@@ -33,7 +33,6 @@ def prefetch(
     places: int = 1,
     most: int = 0,
     over: int = 0,
-    then: str = "",
     on: str = "",
     cache: int = 1,
     again: int = 0,
@@ -59,16 +58,6 @@ def prefetch(
             for k in 0 .. 16 vector:      →        prefetch X[i, (j % 4 * (N // 16 // 4) + j // 4) * 16] ahead N
               … X[i, j * 16 + k] …                 for k in 0 .. 16 vector:
                                                      … X[i, j * 16 + k] …
-
-    With `then`, a later loop of the row that runs as long asks for the second half of each part (with one place, of the row): memory brings lines at a steady pace, so a loop that asks for all of them
-    waits for that, and the next one has nothing on its way.
-
-        for j in 0 .. N // 16:                  for j in 0 .. N // 16:
-          for k in 0 .. 16 vector:                prefetch X[i, (the lines of the first halves)] ahead N
-            … X[i, j * 16 + k] …           →      …
-        for l in 0 .. N // 16:                  for l in 0 .. N // 16:
-          …                                       prefetch X[i, (the lines of the second halves)] ahead N
-                                                  …
 
     With `on`, a loop around `row`, the last trips of `row` ask for what the next iteration of that loop reads first, where without they would ask for what lies behind the end of its rows.
 
@@ -125,7 +114,7 @@ def prefetch(
     """
     if cache not in (1, 2):
         raise StepError(f"prefetch: `cache` is 1 or 2, not {cache}")
-    if times < 1 or (times > 1 and (again or bytes or on or then or places > 1 or (not near and trips < times))):
+    if times < 1 or (times > 1 and (again or bytes or on or places > 1 or (not near and trips < times))):
         raise StepError("prefetch: only what is asked for in order is asked for several times")
     path = around(kernel, axis)
     loop = path[-1]
@@ -191,39 +180,33 @@ def prefetch(
             raise StepError(f"prefetch: the next iteration of `{row}` is not always as far")
         if ahead is ZERO:
             raise StepError(f"prefetch: every iteration of `{row}` reads the same")
-        if again and (on or then or places > 1):
+        if again and (on or places > 1):
             raise StepError("prefetch: only what is asked for in order is asked for again")
         if on:
             ahead = _going_on(path, find(kernel, row), on, trips, ahead, lambda e: minus(substitute(address, {var(on): e}), address))
             distances = [ahead]
     each = min(lanes, max(1, LINE // held.dtype.bytes))
     starts: list[Expr] = [const(k) for k in range(0, lanes, each)]
-    later = _as_long(kernel, then, loop, row) if then else None
-    shares: list[tuple[Loop, list[Expr]]] = [(loop, starts)]
-    spread = places > 1 or bool(then)
-    if spread:
+    if places > 1:
         if bytes or near or inner is not block or loop.start is not ZERO or loop.step is not ONE or stride(address_of(read), axis) != lanes:
             raise StepError(f"prefetch: `{axis}` reads no row of `{buffer}` from its begin to its end")
         if (at_most := upper(loop.stop * lanes * held.dtype.bytes, facts.known)) is not None and at_most <= PAGE:
             raise StepError(f"prefetch: what `{axis}` reads of `{buffer}` is no more than a page")
-        shares = [(x, [line * each for line in lines]) for x, lines in _spread([loop] if later is None else [loop, later], len(starts), places)]
-    from_begin = {var(axis): ZERO} if spread else {}
+        starts = [line * each for line in _spread(loop, len(starts), places)]
+    from_begin = {var(axis): ZERO} if places > 1 else {}
     if again:
         distances = [ahead - k * again // held.dtype.bytes for k in (1, 2)]
 
-    def hints_at(starts: Sequence[Expr]) -> Block:
-        hints: Block = tuple(
-            Prefetch(buffer, tuple(substitute(e, {**from_begin, var(block.axis): at}) for e in read.args), distance, cache)
-            for distance in distances
-            for at in starts
-        )
-        if inner.axis in read.names and inner is not block:
-            line = fresh(f"{inner.axis}.p", names_taken(kernel))
-            hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)
-            if near:
-                hints = in_order(hints, loop, held, simplified)
-        return hints
-
+    hints: Block = tuple(
+        Prefetch(buffer, tuple(substitute(e, {**from_begin, var(block.axis): at}) for e in read.args), distance, cache)
+        for distance in distances
+        for at in starts
+    )
+    if inner.axis in read.names and inner is not block:
+        line = fresh(f"{inner.axis}.p", names_taken(kernel))
+        hints = (Loop(line, ZERO, inner.stop, substitute_block(hints, {var(inner.axis): var(line)}), "unroll"),)
+        if near:
+            hints = in_order(hints, loop, held, simplified)
     within = simplified(ahead.le(const(most // held.dtype.bytes))) if most else TRUE
     beyond = simplified(const(over // held.dtype.bytes).lt(ahead)) if over else TRUE
     if FALSE in (within, beyond):
@@ -235,16 +218,9 @@ def prefetch(
             if isinstance(x, Loop) and x.start is ZERO and x.step is ONE and stride(address_of(read), x.axis) == lanes:
                 new = mod(var(x.axis), const(lines)).eq(ZERO)
     if (near or (axis == row and cache > 1)) and enough is not TRUE:
-        return asking(kernel, axis, hints_at(starts) if new is TRUE else (If(new, hints_at(starts)),), enough)
+        return asking(kernel, axis, hints if new is TRUE else (If(new, hints),), enough)
     condition = both(enough, beyond, within, new) or TRUE
-    for asks, starts in shares:
-        hints = hints_at(starts) if condition is TRUE else (If(condition, hints_at(starts)),)
-        kernel = _with_hints(kernel, asks.axis, before if asks is loop else (), hints)
-    return kernel
-
-
-def _with_hints(kernel: Kernel, axis: str, before: Block, hints: Block) -> Kernel:
-    """`before` in front of a loop, the hints where each of its iterations begins."""
+    hints = hints if condition is TRUE else (If(condition, hints),)
     return replace_loop(kernel, axis, lambda x: (*before, with_body(x, (*hints, *x.body))))
 
 
@@ -260,56 +236,20 @@ def _going_on(path: Sequence[Stmt], row: Loop, on: str, trips: int, ahead: Expr,
     return where((var(row.axis) + trips).lt(row.stop), ahead, next_one + ahead - each * row.stop)
 
 
-def _as_long(kernel: Kernel, axis: str, loop: Loop, row: str) -> Loop:
-    """The loop of this name that stands behind another in the same block of a row, and has as many iterations but for those that begin before a line does."""
-    found = next((x for x in _behind(kernel, loop, row) if x.axis == axis), None)
-    if found is None:
-        raise StepError(f"prefetch: no loop `{axis}` behind `{loop.axis}` in a block of `{row}` runs as long")
-    return found
+def _spread(loop: Loop, hints: int, places: int) -> list[Expr]:
+    """Which lines of a row, counted from its begin, an iteration of a loop with so many hints asks for, that all of them together go through all of the row in so many places.
+    Of what does not fill the parts, less than a line for each place, some is left out."""
+    even = hints % places == 0
+    part = loop.stop * (hints // places) if even else maximum(ONE, floordiv(loop.stop * hints, const(places)))
 
-
-def as_long(kernel: Kernel, axis: str, row: str) -> list[str]:
-    """The loops over vectors behind one in a row that `prefetch` can name as `then`."""
-    return [x.axis for x in _behind(kernel, find(kernel, axis), row) if _vectors(x)[0] is not None]
-
-
-def _behind(kernel: Kernel, loop: Loop, row: str) -> list[Loop]:
-    """The loops behind one in its block, and behind an `if` in the row that it stands in."""
-    path = [s for s in around(kernel, loop.axis)[:-1] if isinstance(s, Loop)]
-    block = path[-1].body if any(x.axis == row for x in path) else ()
-    choice = next((s for s in block if isinstance(s, If) and (loop in s.body or loop in s.orelse)), None)
-    later: list[Stmt] = []
-    if choice is not None:
-        own = choice.body if loop in choice.body else choice.orelse
-        later += own[own.index(loop) + 1 :]
-    begin: Stmt = loop if choice is None else choice
-    later += block[block.index(begin) + 1 :] if begin in block else ()
-    near = _aligned((*block, *later), {})
-    return [x for x in later if isinstance(x, Loop) and x.start is ZERO and x.step is ONE and same_position(substitute(x.stop, near), loop.stop)]
-
-
-def _spread(loops: Sequence[Loop], hints: int, places: int) -> list[tuple[Loop, list[Expr]]]:
-    """Which lines of a row, counted from its begin, an iteration of each loop asks for, that all of them together, by so many hints in an iteration of the first if it were alone, go through all of the row in so
-    many places.  Of what does not fill the parts, less than a line for each place, some is left out."""
-    if hints % len(loops):
-        raise StepError(f"prefetch: {hints} lines are not shared evenly")
-    each = hints // len(loops)
-    even = each % places == 0
-    part = loops[0].stop * (hints // places) if even else floordiv(loops[0].stop * hints, const(places))
-    part = part if hints % places == 0 else maximum(ONE, part)
-
-    def line(turn: Expr, k: int) -> Expr:
-        """Of so many hints in each turn, the one with this number."""
+    def line(k: int) -> Expr:
+        """The hint with this number."""
         if even:
-            return part * (k % places) + (turn * (each // places) + k // places)
-        at = turn * each + k
+            return part * (k % places) + (var(loop.axis) * (hints // places) + k // places)
+        at = var(loop.axis) * hints + k
         return mod(at, const(places)) * part + floordiv(at, const(places))
 
-    result: list[tuple[Loop, list[Expr]]] = []
-    for n, loop in enumerate(loops):
-        turn = loops[0].stop * n + var(loop.axis)
-        result.append((loop, [line(turn, k) for k in range(each)]))
-    return result
+    return [line(k) for k in range(hints)]
 
 
 def _decided(kernel: Kernel, facts: Facts, address: Expr, path: Sequence[Stmt], row: Loop, trips: int) -> Expr:
@@ -362,12 +302,11 @@ def _vectors(loop: Loop) -> tuple[Loop | None, Loop | None, tuple[str, ...]]:
 
 
 class Candidate(NamedTuple):
-    """A loop that may ask for the next row: `again`, another loop behind the condition that it stands under reads this row once more; `under`, others read it before, under a condition."""
+    """A loop that may ask for the next row; `under`: others read it before, under a condition."""
 
     buffer: str
     axis: str
     row: str
-    again: bool
     under: bool
 
 
@@ -401,11 +340,13 @@ def _passes(block: Block, row: str, facts: Facts, near: dict[Expr, Expr], later:
             for place in _read_from(s, facts, near):
                 readers.setdefault(place, []).append(s.axis)
     if row:
-        several: dict[str, Candidate] = {}
+        last: dict[str, _Place] = {}
         for place, axes in reversed(readers.items()):  # tails come after what they are the tails of
             if len(axes) > 1 and axes[-1]:
-                several[place[0]] = Candidate(place[0], axes[-1], row, place in later, "" in axes)
-        yield from reversed(several.values())
+                last[place[0]] = place
+        for place in reversed(last.values()):
+            if place not in later:
+                yield Candidate(place[0], readers[place][-1], row, "" in readers[place])
 
 
 def _counts_to_a_line(s: Let) -> bool:

@@ -16,12 +16,11 @@ pieces of K are loaded repeated, which no more than a load takes, and no piece l
 from __future__ import annotations
 
 from ...ir.expr import ZERO
-from ...ir.kernel import Alloc, Loop, Store, statements
+from ...ir.kernel import Alloc, Loop, statements
 from ...ir.places import homes_in
 from ...ir.record import changing
 from .cost import NEAR, POINTERS, far_hints, lanes, rows_in_lanes
 from .plan import Plan
-from .side_by_side import completed
 from .tree import all_loops, find, loads_in, path_to
 
 
@@ -86,7 +85,6 @@ class RowsInLanes:
         plan.do("rfactor", lane)
         line, _ = self._split(piece, rows, "cut")
         sums, partial = (s.buffer.name for s in statements((find(plan.kernel, neighbour),)) if isinstance(s, Alloc))
-        completed(plan, sums, (group, block, r, neighbour))
         plan.do("expand", sums, group, block, r, neighbour)
         plan.do("expand", partial, group, neighbour, block, r)
         known = homes_in(plan.kernel).keys() - {group}
@@ -97,7 +95,7 @@ class RowsInLanes:
                 while len(nest) < 4:
                     nest.append(next(t for t in nest[-1].body if isinstance(t, Loop)))
                 known |= {x.axis for x in all_loops((s,))}
-                self._piece(sums, *(x.axis for x in nest))
+                self._piece(*(x.axis for x in nest))
         if not plan.tried("prefetch", moving, line, outer, near=NEAR):
             plan.note(f"`{line}` asks for what stands {NEAR >> 10} KiB behind what it reads of `{moving}`")
             plan.tried("prefetch", moving, line, outer, **far_hints(plan.target, blocks * rows))
@@ -111,14 +109,11 @@ class RowsInLanes:
         outer, inner, *_ = self.plan.added(earlier)
         return outer, inner
 
-    def _piece(self, sums: str, group: str, block: str, row: str, neighbour: str) -> None:
+    def _piece(self, group: str, block: str, row: str, neighbour: str) -> None:
         """One statement of what was the body, in a nest of its own."""
         plan = self.plan
         inner = plan.loop(neighbour).body[0]
-        if isinstance(inner, Store) and inner.buffer == sums and sums in inner.value.buffers:
-            plan.do("vectorize", plan.collapsed((row, neighbour)))
-            unrolled = (group, block)
-        elif not isinstance(inner, Loop):
+        if not isinstance(inner, Loop):
             plan.do("vectorize", neighbour)
             unrolled = (group, block, row)
         elif inside := [x.axis for x in all_loops(inner.body)]:  # multiplied

@@ -95,8 +95,6 @@ def summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
     plan.do("rfactor", f"{deep}.1")
     held = [s.buffer.name for s in find(plan.kernel, rows[-1]).body if isinstance(s, Alloc)]
     tile = rows[0] != rows[-1]
-    if tile:
-        completed(plan, held[0], rows)
     for name in held:
         plan.do("expand", name, *rows)
     known = homes_in(plan.kernel).keys() - {rows[0]}
@@ -110,10 +108,7 @@ def summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
         above = [piece.axis] if tile else []
         row = next(s for s in piece.body if isinstance(s, Loop)) if above else piece
         inner = row.body[0]
-        if above and isinstance(inner, Store) and inner.buffer == held[0] and held[0] in inner.value.buffers:
-            plan.do("vectorize", plan.collapsed((*above, row.axis)))
-            above = []
-        elif not isinstance(inner, Loop):
+        if not isinstance(inner, Loop):
             _in_one(plan, row.axis, width)
         elif inner.axis != f"{deep}.0":
             _unrolled(plan, row.axis, inner.axis)
@@ -121,13 +116,6 @@ def summed(plan: Plan, rows: tuple[str, ...], deep: str, width: int) -> None:
             above = _accumulated(plan, above, row.axis, inner.axis, f"{deep}.1")
         for axis in above:
             plan.do("unroll", axis)
-
-
-def completed(plan: Plan, sums: str, rows: tuple[str, ...]) -> None:
-    """What is made of each sum alone is made of all of them side by side, before they go where they are stored, in pieces."""
-    stores = [s for s in find(plan.kernel, rows[-1]).body if isinstance(s, Store) and sums in s.value.buffers]
-    if stores and stores[-1].value.names.isdisjoint(rows):
-        plan.tried("complete", sums)
 
 
 def _accumulated(plan: Plan, above: list[str], row: str, deep: str, lanes: str) -> list[str]:

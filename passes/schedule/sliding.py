@@ -49,13 +49,13 @@ def even_rows(plan: Plan) -> Expr | None:
 
 
 def one_row(plan: Plan) -> Expr | None:
-    """As `short_rows`, where there are many columns and few taps: the register tile holds one row and twice the columns, so that none is empty where rows are an odd number."""
+    """As `panels`, where rows are short and there are many columns and few taps: the register tile is half as long and holds twice the columns, so that little of it is empty."""
     return _tried(plan, _one_row)
 
 
-def short_rows(plan: Plan) -> Expr | None:
-    """As `panels`, where a register tile of one row would be empty for the most part: it holds two, or more of those that are known to be shorter."""
-    return _tried(plan, _short_rows)
+def few_positions(plan: Plan) -> Expr | None:
+    """As `panels`, where the results are known to be so few positions that a register tile holds all of them, or several whole rows: of the taps of a filter, whose gradient this is."""
+    return _tried(plan, _few_positions)
 
 
 def along(plan: Plan) -> Expr | None:
@@ -122,7 +122,7 @@ def through_windows(plan: Plan) -> bool:
         return True  # the attempts say why it is none
 
 
-ATTEMPTS = (one_row, short_rows, one_vector, even_rows, panels, along_short_rows, along_narrow_rows, along_rows, along)  # in this order
+ATTEMPTS = (one_row, few_positions, one_vector, even_rows, panels, along_short_rows, along_narrow_rows, along_rows, along)  # in this order
 
 
 def _windows(plan: Plan) -> tuple[Reduction, Sliding] | None:
@@ -212,23 +212,16 @@ def _one_row(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     return condition and (both(condition, few) or TRUE)
 
 
-def _short_rows(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
-    if len(slides.along) < 2:
+def _few_positions(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
+    if len(slides.along) < 2 or zeros_between(plan, found, slides):
         return None
-    apart = zeros_between(plan, found, slides)
     block = blocking(plan.target, found.accumulator.dtype)
-    rows, length, columns = 2, block.rows // 2, block.columns
-    width, height = plan.extent(slides.along[-1]), plan.extent(slides.along[-2])
-    # as of the taps of a filter, whose gradient this is
-    if width is not None and height is not None and width <= block.rows and width * height <= cost.TURN_TAPS and not apart:
-        rows, length, columns = cost.few_positions(height, width, block)
-    fits = plan.loop(slides.along[-1]).stop.le(const(length * apart.get(slides.along[-1], 1)))
-    if fits.is_const and not fits.attr:
+    height, width = map(plan.extent, slides.along[-2:])
+    if width is None or height is None or width > block.rows or width * height > cost.TURN_TAPS:
         return None
-    taps = [plan.extent(axis) for axis in found.reduced[1:]]
-    depth = cost.TURN_LONG if None in taps else cost.TURN_DEPTH
-    condition = _tiles(plan, found, slides, rows, length, cost.FEW_COLUMNS, columns, in_turn=0 if apart else depth)
-    return condition and (both(condition, fits) or TRUE)
+    rows, length, columns = cost.few_positions(height, width, block)
+    taps_known = all(plan.extent(axis) is not None for axis in found.reduced[1:])
+    return _tiles(plan, found, slides, rows, length, cost.FEW_COLUMNS, columns, in_turn=cost.TURN_DEPTH if taps_known else cost.TURN_LONG)
 
 
 def _tiles(plan: Plan, found: Reduction, slides: Sliding, rows: int, length: int, least: int, columns: int, in_turn: int = 0) -> Expr | None:

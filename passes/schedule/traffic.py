@@ -30,37 +30,16 @@ def threads(plan: Plan) -> None:
 
 def prefetched(plan: Plan) -> None:
     """The next row comes from memory while this one is worked on in the cache."""
-    found = list(prefetches.candidates(plan.kernel, plan.facts))
     places = cost.places(plan.target)
-    spread = f", in {places} places at once" if places > 1 else ""
-    asked: set[tuple[str, str]] = set()  # a buffer, and the loop that asks for its share already
-    for buffer, axis, row, again, under in found:
-        if (buffer, axis) in asked or _few(plan, axis):
+    for buffer, axis, row, under in list(prefetches.candidates(plan.kernel, plan.facts)):
+        if _few(plan, axis):
             continue
         note = f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`"
-        if again:  # a short row is there before the last loop begins
-            readers = {c.axis for c in found if c.buffer == buffer and c.row == row}
-            last = next((x for x in prefetches.as_long(plan.kernel, axis, row) if x in readers), None)
-            near = PAGE
-            if last and _in_places(plan, buffer, axis, row, cost.NEAR_ROW, then=last):
-                near = cost.NEAR_ROW
-                asked.add((buffer, last))
-                plan.note(f"{note}{spread}, and `{last}` for half of it")
-            if not plan.tried("prefetch", buffer, axis, row, most=near):
-                plan.note(f"{note}, where that is within {near} bytes")
-            continue
         # tiles of an axis lie one behind the other: what comes next is known as an address, whatever the lengths
         if plan.loop(row).kind == "serial" and not plan.tried("prefetch", buffer, axis, row, near=cost.NEXT_FAR, cache=cost.NEXT_ROW_CACHE):
             plan.note(f"`{axis}` asks for what stands {cost.NEXT_FAR >> 10} KiB behind what it reads of `{buffer}`")
-            continue
-        width = next((plan.extent(x.axis) or 1 for x in plan.loop(axis).body if isinstance(x, Loop) and x.kind == "vector"), 1)
-        # where to ask is worked out for each line: a fifth of the time of a short row
-        dear = width * plan.facts.buffers[buffer].dtype.bytes <= LINE
-        later = next(iter(prefetches.as_long(plan.kernel, axis, row)), None)
-        if later and not under and _in_places(plan, buffer, axis, row, then=later):
-            plan.note(f"{note}{spread}, and `{later}` for half of it")
-        elif (not dear or under) and _in_places(plan, buffer, axis, row, PAGE if under else 0):
-            plan.note(f"{note}{spread}")
+        elif _in_places(plan, buffer, axis, row, PAGE if under else 0):
+            plan.note(f"{note}, in {places} places at once" if places > 1 else note)
             _asked_again(plan, buffer, axis, row)
         elif not plan.tried("prefetch", buffer, axis, row):
             plan.note(note)
@@ -75,27 +54,16 @@ def _few(plan: Plan, axis: str) -> bool:
     return trips is not None and trips <= cost.FEW_VECTORS
 
 
-def _in_places(plan: Plan, buffer: str, axis: str, row: str, over: int = 0, **more: str) -> bool:
+def _in_places(plan: Plan, buffer: str, axis: str, row: str, over: int) -> bool:
     """Whether some rows are asked for in several places: short ones into the first cache, unless what all rows share lies there."""
-    most = plan.target.l1 // cost.ROWS_NEAR
+    places, short = cost.places(plan.target), plan.target.l1 // cost.ROWS_NEAR
     others = {n.attr for x in plan.loop(row).body if isinstance(x, Loop) for n in reads(x.body)} & plan.facts.buffers.keys() - {buffer}
-    near = (
-        most > max(over, PAGE)
-        and not others
-        and not plan.tried("prefetch", buffer, axis, row, places=cost.places(plan.target), most=most, **({"over": over} if over else {}), **more)
-    )
-    over = max(over, most) if near else over
-    far = not plan.tried(
-        "prefetch",
-        buffer,
-        axis,
-        row,
-        places=cost.places(plan.target),
-        most=plan.target.l2 // cost.NEXT_ROW,
-        **({"over": over} if over else {}),
-        **more,
-        cache=cost.NEXT_ROW_CACHE,
-    )
+
+    def asked(most: int, over: int, cache: int | str = "") -> bool:
+        return not plan.tried("prefetch", buffer, axis, row, places=places, most=most, over=over or "", cache=cache)
+
+    near = short > max(over, PAGE) and not others and asked(short, over)
+    far = asked(plan.target.l2 // cost.NEXT_ROW, max(over, short) if near else over, cost.NEXT_ROW_CACHE)
     return near or far
 
 
