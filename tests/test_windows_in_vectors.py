@@ -24,14 +24,21 @@ def test_windows_two_apart(text: str, target: str) -> None:
     assert "unzip_f32x" in found.rendered.source
 
 
-@pytest.mark.parametrize("text", [DEPTHWISE.replace("stride 2", "stride 1"), LARGEST.replace("STEP", "1")], ids=["sums", "largest"])
-def test_rows_of_one_vector_take_tiles_of_one(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "conditions"),
+    [
+        (DEPTHWISE.replace("stride 2", "stride 1"), {"3 <= H & (9 <= W & W <= 16)": 16, "3 <= H & W <= 24": 8, "2 <= H": 32}),
+        (LARGEST.replace("STEP", "1"), {"3 <= H & W <= 16": 16, "2 <= H": 32}),
+    ],
+    ids=["sums", "largest"],
+)
+def test_tiles_are_as_wide_as_rows_fill(text: str, conditions: dict[str, int]) -> None:
+    """One vector, half of one for products with taps, or two."""
     (found,) = compilations(text, Settings(runtime="clang", target="x86-64-v4"))
-    (kernel,) = found.run("schedule").kernels
-    first, second = [k for k, line in enumerate(kernel.schedule) if line.startswith("variant")][:2]
-    assert kernel.schedule[first] == "variant 4 <= H & W <= 16"
-    assert "split k.1 16 tail=pad" in kernel.schedule[first:second]
-    assert "split k.1 32 tail=pad" in kernel.schedule[second:]
+    script = "\n".join(found.run("schedule").kernels[0].schedule)
+    for (condition, columns), steps in zip(conditions.items(), script.split("variant ")[1:], strict=False):
+        assert steps.split("\n")[0] == condition
+        assert f"split k.1 {columns} tail=pad" in steps
 
 
 def test_windows_along_one_axis_have_no_rows() -> None:
@@ -44,7 +51,7 @@ def test_three_taps_of_each_axis_are_known_where_the_sizes_are_free() -> None:
     """Depthwise: a loop over taps ends before it has begun, so where there are three by three nothing is left of it."""
     (found,) = compilations("depthwise_conv2d", Settings(runtime="clang", target="x86-64-v4", without=("Bias",)))
     (kernel,) = found.run("schedule").kernels
-    assert [line for line in kernel.schedule if line.startswith("version")] == ["version 3 p q"] * 3
+    assert [line for line in kernel.schedule if line.startswith("version")] == ["version 3 p q"] * 4
     assert "if (R == 3 && S == 3) {" in found.rendered.source
     (known,) = compilations(DEPTHWISE.replace("stride 2", "stride 1"), Settings(runtime="clang", target="x86-64-v4"))
     assert not any(line.startswith("version") for line in known.run("schedule").kernels[0].schedule)
@@ -54,7 +61,7 @@ def test_three_taps_of_each_axis_are_known_where_the_sizes_are_free() -> None:
 @pytest.mark.parametrize(("r", "s"), [(3, 3), (3, 2), (1, 3)])
 def test_taps_of_free_number(r: int, s: int) -> None:
     rng = np.random.default_rng(r * s)
-    for h, w in ((3, 3), (9, 7), (20, 37)):
+    for h, w in ((3, 3), (9, 7), (20, 13), (20, 21), (20, 37)):
         x, k = rng.standard_normal((1, 3, h, w)).astype(np.float32), rng.standard_normal((3, r, s)).astype(np.float32)
         windows = np.lib.stride_tricks.sliding_window_view(x, (r, s), (2, 3))
         found = luminal.compile("depthwise_conv2d", without=("Bias",))(x, k)

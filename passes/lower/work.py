@@ -63,9 +63,14 @@ def little_work(body: p.Block, names: dict[str, Expr]) -> Expr | None:
     least = min(leading.values())
     amount = total(product(asked.get(n) or size(n) for n in m) * ceil(min(c / least - EPSILON, ENOUGH)) for m, c in leading.items())
     little = amount.lt(max(1, int(min(FORK / least + EPSILON, ENOUGH))))
-    if loop is None or turns is None or leading.keys() <= _bound(_estimate(loop.stop - loop.start, known), known).keys():
+    if loop is None or turns is None or _several(turns) or leading.keys() <= _bound(_estimate(loop.stop - loop.start, known), known).keys():
         return little
     return call("bit_or", little, turns.le(loop.step))  # one iteration, however much it is of, has no other beside it
+
+
+def _several(turns: Expr) -> bool:
+    """Whether the number is a multiple of another that is more than one."""
+    return turns.op == "mul" and any((a.is_const and a.attr > 1) or _several(a) for a in turns.args)
 
 
 def _leading(work: Estimate) -> Estimate:

@@ -80,8 +80,8 @@ SHARE = 12 << 20
 STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
 WINDOW_ROWS = 4  # rows of results that share a copy of what their windows read
 # The same where vectors are along the row, so that a copy is used for a few results only, and rows of results that share what is loaded of the filter and the loops over it.  (Depthwise, 64 channels of 56 × 56 by 3 × 3,
-# two threads: 16 rows and tiles of 2 1.6 times as fast as 4 rows one by one, 8 and 2 1.5, 16 and 4 1.5; 64 channels of 224 × 224 to 3 1.3 times.)
-ALONG_ROWS, ALONG_TILE, USUAL_TAPS = 16, 2, 3
+# two threads: 16 rows and tiles of 2 1.6 times as fast as 4 rows one by one, 8 and 2 1.5, 16 and 4 1.5; 64 channels of 224 × 224 to 3 1.3 times; columns of a tile of short rows: loads of 64 bytes that begin anywhere lie in two lines, of 32 in one every other time.)
+ALONG_ROWS, ALONG_TILE, USUAL_TAPS, NARROW_ROW = 16, 2, 3, 8
 # Threads that share blocks of WINDOW_ROWS evenly: more have other axes to share, and shorter blocks copy more than they use.  (28 × 28, 128 channels to 128, two threads, eight blocks for seven 1.13 times as fast.)
 EVENLY = 4
 EVEN_ROWS = 8  # positions of a tile where tiles as long as registers allow are emptier: rows of a power of two fill them, and with two vectors of columns there are more sums than are in flight

@@ -60,17 +60,52 @@ def few_positions(plan: Plan) -> Expr | None:
 
 def along(plan: Plan) -> Expr | None:
     """Schedule a reduction through windows, with vectors along the axis on which they move: TRUE; None (and an unchanged plan) where it is no such thing."""
-    return _tried(plan, lambda plan, found, slides: _along(plan, found, slides, 1))
+    return _tried(plan, lambda plan, found, slides: _along(plan, found, slides, 1, _lanes(plan, found) * VECTORS))
 
 
 def along_rows(plan: Plan) -> Expr | None:
     """As `along`, in tiles of several rows, where there are so many."""
-    return _tried(plan, lambda plan, found, slides: _along(plan, found, slides, cost.ALONG_TILE))
+    return _tried(plan, lambda plan, found, slides: _along(plan, found, slides, cost.ALONG_TILE, _lanes(plan, found) * VECTORS))
 
 
 def along_short_rows(plan: Plan) -> Expr | None:
     """As `along_rows`, where a row is one vector at most: tiles of two would be empty for one half."""
-    return _tried(plan, lambda plan, found, slides: _along(plan, found, slides, cost.ALONG_TILE * VECTORS, 1))
+
+    def steps(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
+        lanes, narrow = _lanes(plan, found), _narrow(plan, found, slides)
+        return _along_rows_of(plan, found, slides, narrow + 1, lanes, lanes)
+
+    return _tried(plan, steps)
+
+
+def along_narrow_rows(plan: Plan) -> Expr | None:
+    """As `along_short_rows`, in tiles of half a vector, where these leave less empty."""
+
+    def steps(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
+        narrow = _narrow(plan, found, slides)
+        return _along_rows_of(plan, found, slides, 1, 3 * narrow, narrow) if narrow else None
+
+    return _tried(plan, steps)
+
+
+def _along_rows_of(plan: Plan, found: Reduction, slides: Sliding, least: int, most: int, columns: int) -> Expr | None:
+    """In tiles of so many columns, where rows are no shorter and no longer."""
+    length = plan.loop(slides.along[-1]).stop
+    short = simplify(both(const(least).le(length) if least > 1 else None, length.le(const(most))) or TRUE, plan.facts.known)
+    if short is FALSE:
+        return None
+    condition = _along(plan, found, slides, cost.ALONG_TILE * VECTORS, columns)
+    return condition and (both(condition, short) or TRUE)
+
+
+def _lanes(plan: Plan, found: Reduction) -> int:
+    return blocking(plan.target, found.accumulator.dtype).columns // VECTORS
+
+
+def _narrow(plan: Plan, found: Reduction, slides: Sliding) -> int:
+    """The columns of a narrow tile, where a vector has more and products with taps are summed, nothing else; else 0."""
+    sums = any(isinstance(s, Store) and s.combiner == "add" for s in found.body) and len(found.operands) > 1
+    return cost.NARROW_ROW if sums and len(roles.taps(found, slides)) == len(found.reduced) and _lanes(plan, found) > cost.NARROW_ROW else 0
 
 
 def one_position(plan: Plan) -> Expr | None:
@@ -87,7 +122,7 @@ def through_windows(plan: Plan) -> bool:
         return True  # the attempts say why it is none
 
 
-ATTEMPTS = (one_row, few_positions, one_vector, even_rows, panels, along_short_rows, along_rows, along)  # in this order
+ATTEMPTS = (one_row, few_positions, one_vector, even_rows, panels, along_short_rows, along_narrow_rows, along_rows, along)  # in this order
 
 
 def _windows(plan: Plan) -> tuple[Reduction, Sliding] | None:
@@ -273,14 +308,11 @@ def _in_turn(plan: Plan, found: Reduction, operands: Sequence[str], column: str,
     return found
 
 
-def _along(plan: Plan, found: Reduction, slides: Sliding, rows: int, vectors: int = VECTORS) -> Expr | None:
-    """In register tiles of so many rows, so many vectors wide; of less than two, where a row is no longer."""
+def _along(plan: Plan, found: Reduction, slides: Sliding, rows: int, columns: int) -> Expr | None:
+    """In register tiles of so many rows and columns; of several rows where more than half of a tile is there."""
     *above, row = slides.along[-2:]
     acc = found.accumulator
-    columns = blocking(plan.target, acc.dtype).columns // VECTORS * vectors
-    there = const(rows).le(plan.loop(above[0]).stop) if above else (TRUE if rows == 1 else FALSE)
-    if vectors < VECTORS:
-        there = simplify(both(there, plan.loop(row).stop.le(const(columns))) or TRUE, plan.facts.known)
+    there = const(rows // 2 + 1).le(plan.loop(above[0]).stop) if above else (TRUE if rows == 1 else FALSE)
     if there.is_const and not there.attr:
         return None
     if stride(plan.facts.buffers[found.store.buffer].address(found.store.index), row) != 1:
