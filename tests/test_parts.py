@@ -63,11 +63,11 @@ FORMS: dict[str, Form] = {
     "few columns": Form(
         "A{f32}[M K] B{f32}[K N] -> C", "(return (matmul A B))", lambda a, b: a @ b,
         (((8, 100), (100, 1)), ((65, 64), (64, 8)), ((0, 65), (65, 3)), ((59, 129), (129, 7)), ((7, 70), (70, 0)), ((3, 63), (63, 2)), ((13, 1050), (1050, 5))),
-        ("variant N <= 8 & 64 <= K & N * 8 <= M", "stage B j p space=shared order=p,j"),
+        ("variant N <= 16 & 64 <= K & N * 8 <= M", "stage B j p space=shared order=p,j"),
     ),
     "few columns, and what becomes of them": Form(
         "A{f32}[M K] B{f32}[K N] D{f32}[N] -> C", "(return (max 0 (+ (matmul A B) D)))", lambda a, b, d: np.maximum(a @ b + d, 0),
-        (((25, 100), (100, 3), (3,)), ((8, 64), (64, 4), (4,))), ("variant N <= 8 & 64 <= K & N * 8 <= M",),
+        (((25, 100), (100, 3), (3,)), ((8, 64), (64, 4), (4,))), ("variant N <= 16 & 64 <= K & N * 8 <= M",),
     ),
 }  # fmt: skip
 

@@ -114,7 +114,7 @@ def test_what_is_multiplied_twice_is_packed_once() -> None:
     (kernel,) = schedule(module("distances"), AVX512, Options()).kernels
     columns, strips, *others = (line for line in kernel.schedule if line.startswith("variant"))
     assert (
-        columns.startswith("variant N <= 8 & ")
+        columns.startswith("variant N <= 16 & ")
         and "96 <= M & " in strips
         and others == ["variant M <= 8", "variant M <= 32", "variant M <= 128", "variant"]
     )
@@ -159,12 +159,12 @@ def test_what_is_read_in_place_needs_no_panels() -> None:
     variants = {name: [line for line in schedule(module(name), AVX512, Options()).kernels[0].schedule if line.startswith("variant")]
                 for name in ("gemm", "gemm_scaled", "gemm_transposed", "gemm_column_major", "dear_prologue")}  # fmt: skip
     eight = [
-        "variant N <= 8 & 64 <= K & N * 8 <= M",
+        "variant N <= 16 & 64 <= K & N * 8 <= M",
         "variant 32 <= K & 7340032 <= K * M * N & (96 <= M & (K <= 512 & K * M * N <= 134217728 | M <= 768 & N <= M * 2) | 512 <= K & 48 <= M & N <= M * 4 & M * N <= 131072)",
-        "variant (240 <= N | (N <= 16 | 16 <= (N + 47) % 48)) & K * N <= 196608 & (N <= 16 | K * N * M <= 8388608)",
-        "variant 48 < N & N <= N // 48 * 48 + 16 & (K * N <= 196608 & K * N * M <= 8388608)",
-        "variant K <= 16",
-        "variant M <= 16",
+        "variant K <= 16 & 17 <= N & 8388609 <= K * M * N",
+        "variant M <= 16 & (M <= 5 | 196609 <= K * N)",
+        "variant (240 <= N | N <= 16 | 16 <= (N + 47) % 48) & (K * N <= 196608 | 16 <= M & M <= 128 & K * N <= 1048576)",
+        "variant 49 <= N & N <= N // 48 * 48 + 16 & (K * N <= 196608 | 16 <= M & M <= 128 & K * N <= 1048576)",
         "variant M <= 128",
         "variant",
     ]
@@ -181,12 +181,12 @@ def test_what_is_read_in_place_needs_no_panels() -> None:
             "variant",
         ],
         "gemm_column_major": [
-            "variant M <= 8 & 64 <= K & M * 8 <= N",
+            "variant M <= 16 & 64 <= K & M * 8 <= N",
             "variant 32 <= K & 7340032 <= K * M * N & (96 <= N & (K <= 512 & K * M * N <= 134217728 | N <= 768 & M <= N * 2) | 512 <= K & 48 <= N & M <= N * 4 & M * N <= 131072)",
-            "variant (240 <= M | (M <= 16 | 16 <= (M + 47) % 48)) & K * M <= 196608 & (M <= 16 | K * M * N <= 8388608)",
-            "variant 48 < M & M <= M // 48 * 48 + 16 & (K * M <= 196608 & K * M * N <= 8388608)",
-            "variant K <= 16",
-            "variant N <= 16",
+            "variant K <= 16 & 17 <= M & 8388609 <= K * M * N",
+            "variant N <= 16 & (N <= 5 | 196609 <= K * M)",
+            "variant (240 <= M | M <= 16 | 16 <= (M + 47) % 48) & (K * M <= 196608 | 16 <= N & N <= 128 & K * M <= 1048576)",
+            "variant 49 <= M & M <= M // 48 * 48 + 16 & (K * M <= 196608 | 16 <= N & N <= 128 & K * M <= 1048576)",
             "variant N <= 128",
             "variant",
         ],
@@ -270,7 +270,7 @@ def test_many_columns_of_short_rows_are_one_row_and_a_wide_panel() -> None:
     (kernel,) = schedule(before, WIDE, Options()).kernels
     _, second, *_ = (k for k, line in enumerate(kernel.schedule) if line.startswith("variant"))
     wide = kernel.schedule[:second]
-    assert wide[0] == "variant 64 <= O // 2 & W <= 2" and {"split j.1 16 tail=pad", "split l.1 4 tail=pad", "split p 16"} <= {*wide}, wide
+    assert wide[0] == "variant 32 <= O // 2 & W <= 2" and {"split j.1 16 tail=pad", "split l.1 4 tail=pad", "split p 16"} <= {*wide}, wide
 
 
 def test_rows_that_memory_chooses_are_asked_for() -> None:

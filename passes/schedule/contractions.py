@@ -77,11 +77,11 @@ def contract(plan: Plan) -> bool:
         if dot is None:
             parts.add(lambda part: strips(part, found, block))
         if in_place(plan, found):
-            by_rows = parts.add(lambda part: more_rows(part, found, block, few))
-            parts.add(lambda part: (fewer_rows if by_rows else direct)(part, found, block, few))
             if dot is None:
                 parts.add(lambda part: shallow(part, found, block))
             parts.add(lambda part: streamed(part, found, block, few))
+            by_rows = parts.add(lambda part: more_rows(part, found, block, few))
+            parts.add(lambda part: (fewer_rows if by_rows else direct)(part, found, block, few))
         if dot is not None and dot.result.is_integer:
             parts.add(lambda part: dotted_words(part, found, dot, DOTTED_WORDS if tiles is None else DOTTED_BLOCKED))
         if (dot is None or dot.result.is_integer) and not in_place(plan, found):

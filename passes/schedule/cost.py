@@ -41,9 +41,12 @@ IN_FLIGHT = 10  # sums that two pipes want to be at work on at a time, each wait
 LOADED = 4  # registers that hold what is loaded for several sums, not the sums
 ONE_VECTOR = 0.85  # of the products that two vectors of columns get done in a tile, one does: each takes an element of a row, and as many loads as products (Zen 4, AVX2, the gradient of filters of 3 × 3 and 5 × 5)
 DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the latency of an FMA, few rows are computed in vain at a border
-# Multiply-adds for each lane of a vector up to which a product that is packed takes longer than one read where it lies: copies go from one thread's cache to another's and wait for each other.
+# Multiply-adds for each lane of a vector up to which a product that is packed takes longer than one read where it lies, where the last cache is far: copies go from one thread's cache to another's and wait for each other.
 # (Golden Cove, two threads, f32: 128³ 2.2 × and 192³ 1.5 × as long packed, 256³ 0.9, 300³ 0.7, 512³ 0.35; rows read where they lie are strided, and lines of arrays that NumPy made are split.)
 UNPACKED = 1 << 19
+# Second caches that an operand read in place in wide tiles may take which up to `OWN_ROWS` rows use, where the last cache is near.  (Zen 4, AVX-512, one thread, f32, panels of each thread's own beside: 17 rows of 512² to 1024² 1.3 to 1.45, 32 rows
+# 1.1 to 1.3, 64 and 128 rows 1.03 to 1.15 × as long, two threads 0.95 to 1.4; of 1500² tiles in place take up to five times as long; AVX2, narrow tiles, 64 rows of 512² 1.3 and 1.9 times.)
+BEYOND = 4
 SHALLOW = 16  # of a reduction up to which nothing is packed (two threads, f32, against panels: 4096×4096×4 1.8, 100000×64×5 1.6, 7×100000×5 2.1, 1000×1000×16 1.2 × as fast)
 DOTTED_DEPTH = 1024  # of their reduction at a time: what rows and columns hold of it is in the first cache
 DOTTED_ROWS = 8  # rows for which columns that lie along the reduction are read as they lie, from one end to the other
@@ -53,6 +56,7 @@ TURNED_DEPTH = 64
 # And rows for each of these columns: with fewer, turning them over takes longer than lanes that stay empty.  (Two threads, f32, in place against turned over: 5×7×100000 1.7, 16×7×10000 2.1, 32×7×1000 1.45, 16×4×1000 1.1,
 # 16×2×1000 0.8, 64×2×1000 0.45, 256×4×1000 0.65, 2000×8×1000 0.6 × as fast.)
 TURNED_ROWS = 8
+TURNED_COLUMNS = 16  # and of these at most (Zen 4, one thread, beside strips: 2000×512×10 along the reduction 0.42, 2048×512×12 turned over 0.52, 1000×1000×9 0.43 of the time)
 DOTTED_BLOCKED = 16  # and rows for which they are read so in blocks; with more they are packed
 # The same where there are registers for tiles of four rows.  (Zen 4, f32, against panels of each thread's own: 20 rows of 1000² and 2048² 0.70 and 0.67 of the time, 24 of 1024 × 4096 0.98 and with two threads 0.81, 32 of it and of
 # 4096 × 1024 1.0 and 0.86, 48 of 1000² and 2048² 0.92 and more than 1; AVX2, tiles of two rows, 20 of 2048² 1.34.)

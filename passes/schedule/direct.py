@@ -40,7 +40,23 @@ from ...ir.walks import postorder
 from .. import costs
 from . import roles
 from .affine import stride
-from .cost import FEW, SHALLOW, SINGLE_AMONG, STREAM_DEPTH, STREAM_TILES, UNPACKED, VECTORS, WIDE_VECTORS, Blocking, InPlace, first_lanes
+from .cost import (
+    BEYOND,
+    DIRECT_ROWS,
+    FEW,
+    OWN_ROWS,
+    SHALLOW,
+    SINGLE_AMONG,
+    STREAM_DEPTH,
+    STREAM_TILES,
+    UNPACKED,
+    VECTORS,
+    WIDE_VECTORS,
+    Blocking,
+    InPlace,
+    first_lanes,
+    panels_ahead,
+)
 from .plan import Plan
 from .roles import Contraction
 from .tiles import RegisterTile
@@ -51,8 +67,8 @@ def direct(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) 
     """Schedule a contraction whose column operand stays in the second cache: the condition on the sizes; None (and an unchanged plan) where it never does.
 
     `few`: what is too little to be packed."""
-    reason = f"the column operand stays in the second cache ({plan.target.l2 >> 10} KiB) and too little is done with it to pay for a copy: register tile {block.direct_rows}×{block.columns}, nothing packed"
-    return tried_where(plan, _small(plan, found, few), reason, lambda: tiles(plan, found, block))
+    reason = f"the column operand stays in the second cache ({plan.target.l2 >> 10} KiB), or near it for the few rows that use it: register tile {block.direct_rows}×{block.columns}, nothing packed"
+    return tried_where(plan, simplify(_fits(plan, found, block, few), plan.facts.known), reason, lambda: tiles(plan, found, block))
 
 
 def more_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:
@@ -62,12 +78,10 @@ def more_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FE
     narrow = _shapes(plan, block)[1]
     if narrow is None:
         return None
-    columns = plan.loop(found.column).stop
-    many = const(SINGLE_AMONG * narrow.whole[0]).le(columns)
-    one_vector = columns.le(const(narrow.rest[0]))  # then panels would be half empty, and rows are read once anyway
-    little = call("bit_or", one_vector, _little(plan, found))
-    condition = both(call("bit_or", many, _comes_out(plan, found.column, narrow)), _fits(plan, found, few), little)
-    assert condition is not None
+    many = const(SINGLE_AMONG * narrow.whole[0]).le(plan.loop(found.column).stop)
+    condition = simplify(
+        call("bit_and", call("bit_or", many, _comes_out(plan, found.column, narrow)), _fits(plan, found, block, few)), plan.facts.known
+    )
     reason = f"register tiles {narrow.rows}×{narrow.whole[0]} leave no single vector over, which would be multiplied as slowly as two, or are many"
     return tried_where(plan, condition, reason, lambda: tiles(plan, found, block, shape=narrow))
 
@@ -78,8 +92,8 @@ def fewer_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = F
     if narrow is None:
         return None
     columns, width, lanes = plan.loop(found.column).stop, narrow.whole[0], narrow.rest[0]
-    over = both(const(width).lt(columns), columns.le(floordiv(columns, const(width)) * width + lanes), _small(plan, found, few))
-    assert over is not None
+    over = both(const(width).lt(columns), columns.le(floordiv(columns, const(width)) * width + lanes), _fits(plan, found, block, few)) or TRUE
+    over = simplify(over, plan.facts.known)
     rows = min(block.wide_rows, WIDE_VECTORS)
     shape = _Shape(rows, narrow.whole, (block.wide_columns,), 1)
     reason = f"the single vector that these leave over and the tile before it are one of {rows}×{block.wide_columns}"
@@ -87,31 +101,54 @@ def fewer_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = F
 
 
 def shallow(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
-    """Schedule a contraction of so short a reduction that a copy of the operands is as much work as the product, however large it is: the condition on the sizes; None (and an unchanged plan) where it never holds."""
-    condition = product(plan.loop(axis).stop for axis in found.reduced).le(const(SHALLOW))
+    """Schedule a contraction of so short a reduction that a copy of the operands is as much work as the product, and not little of it: the condition on the sizes; None (and an unchanged plan) where it never holds."""
+    short = product(plan.loop(axis).stop for axis in found.reduced).le(const(SHALLOW))
+    several = const(plan.target.lanes(found.accumulator.dtype)).lt(
+        plan.loop(found.column).stop
+    )  # vectors of columns: of one, these tiles would be half empty
+    condition = simplify(both(short, several, _unpacked(plan, found).lt(_work(plan, found))) or TRUE, plan.facts.known)
     reason = f"the reduction is short, a copy of the operands would be as much work: register tile {block.direct_rows}×{block.columns}, nothing packed, threads share rows and columns"
     return tried_where(plan, condition, reason, lambda: tiles(plan, found, block, columns=block.columns, both_ways=True))
 
 
-def _fits(plan: Plan, found: Contraction, few: InPlace) -> Expr:
-    length = product(plan.loop(axis).stop for axis in (*found.reduced, found.column))
-    return length.le(const(min(plan.target.l2 * 3 // 4 // found.accumulator.dtype.bytes, few.elements)))
+def _length(plan: Plan, found: Contraction) -> Expr:
+    """Elements of the column operand."""
+    return product(plan.loop(axis).stop for axis in (*found.reduced, found.column))
 
 
-def _little(plan: Plan, found: Contraction) -> Expr:
-    work = product(plan.loop(axis).stop for axis in (*found.reduced, found.column, *found.rows))
-    return work.le(const(UNPACKED * plan.target.lanes(found.accumulator.dtype)))
+def _near(plan: Plan, found: Contraction, few: InPlace) -> int:
+    """How many of them stay in the second cache, beside what else goes through it."""
+    return min(plan.target.l2 * 3 // 4 // found.accumulator.dtype.bytes, few.elements)
 
 
-def _small(plan: Plan, found: Contraction, few: InPlace) -> Expr:
-    return call("bit_and", _fits(plan, found, few), _little(plan, found))
+def _fits(plan: Plan, found: Contraction, block: Blocking, few: InPlace) -> Expr:
+    """The column operand stays in the second cache, or in a few times that and there are not many rows, but enough for all threads.  Where the last cache is far: it stays in the second one, and too little is done with it to pay
+    for a copy, or one vector holds all columns, of which panels would be half empty."""
+    target, dtype = plan.target, found.accumulator.dtype
+    length, rows, columns = _length(plan, found), plan.loop(found.rows[-1]).stop, plan.loop(found.column).stop
+    most, beyond = _near(plan, found, few), min(target.l2 * BEYOND // dtype.bytes, few.elements) if block.wide_columns else 0
+    near = length.le(const(most))
+    if panels_ahead(target):
+        return both(near, call("bit_or", columns.le(const(target.lanes(dtype))), _work(plan, found).le(_unpacked(plan, found)))) or TRUE
+    limits = ((const(DIRECT_ROWS * target.cores), rows), (rows, const(OWN_ROWS)), (length, const(beyond)))
+    return near if beyond <= most else call("bit_or", near, both(*(a.le(b) for a, b in limits)) or TRUE)
+
+
+def _work(plan: Plan, found: Contraction) -> Expr:
+    return product(plan.loop(axis).stop for axis in (*found.reduced, found.column, *found.rows))
+
+
+def _unpacked(plan: Plan, found: Contraction) -> Expr:
+    return const(UNPACKED * plan.target.lanes(found.accumulator.dtype))
 
 
 def streamed(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:
-    """Schedule a contraction of few rows: the condition on the sizes; None (and an unchanged plan) where it is never worth it.  `few` as for `direct`."""
+    """Schedule a contraction of few rows, or of so few that a tile of `direct` would be half empty: the condition on the sizes; None (and an unchanged plan) where it is never worth it.  `few` as for `direct`."""
     if len(found.rows) != 1 or len(found.reduced) != 1:
         return None
-    condition = plan.loop(found.rows[0]).stop.le(const(few.tiles * block.direct_rows))
+    rows, far = plan.loop(found.rows[0]).stop, const(_near(plan, found, few)).lt(_length(plan, found))
+    condition = call("bit_and", rows.le(const(few.tiles * block.direct_rows)), call("bit_or", rows.le(const(block.direct_rows * 2 // 3)), far))
+    condition = simplify(condition, plan.facts.known)
     reason = "few rows: the column operand is read once, as it lies, in blocks of columns whose sums stay in the first cache"
     return tried_where(plan, condition, reason, lambda: _stream(plan, found, block))
 

@@ -111,7 +111,7 @@ def turned(plan: Plan, found: Contraction) -> Expr | None:
     if across and (found.batch or set(across) != {buffer} or not in_place(plan, found)):
         return None
     count, depth, rows = (plan.loop(axis).stop for axis in (row, deep, found.rows[0]))
-    limits = ((count, const(cost.DOTTED_ROWS)), (const(cost.TURNED_DEPTH), depth), (count * cost.TURNED_ROWS, rows))
+    limits = ((count, const(cost.TURNED_COLUMNS)), (const(cost.TURNED_DEPTH), depth), (count * cost.TURNED_ROWS, rows))
     few = simplify(both(*(a.le(b) for a, b in limits)) or TRUE, plan.facts.known)
 
     def steps() -> None:
