@@ -39,7 +39,7 @@ def calls(source: str, name: str = "p_0_each") -> list[list[str]]:
 def test_iterations_are_a_range() -> None:
     """One thread calls once, and so does each of a team, so that what does not move is found out once."""
     source = emitted("")
-    alone, team = calls(source)
+    alone, team = calls(source, "p_0_each_3")  # of rows alone
     (begin,) = (k for k, argument in enumerate(alone) if argument == "0")
     bounds = [re.search(rf"const int64_t {name} = part_i64\((\w+), {k}\);", source) for k, name in enumerate(team[begin : begin + 2])]
     assert all(bound is not None and bound[1] == alone[begin + 1] for bound in bounds)
@@ -58,7 +58,7 @@ def test_two_loops_divide_nothing() -> None:
     every = re.findall(r"^static void p_0_each\w*\(.*?^}$", source, re.DOTALL | re.MULTILINE)
     pieces = [piece for piece in every if "i_j_0_k_0" not in piece]  # short reductions share the batch, rows and columns, which are three
     assert (len(every), len(pieces)) == (4, 3) and not any("floordiv_i64" in piece or "mod_i64" in piece for piece in pieces)
-    alone, team = calls(source, "p_0_each_2")  # the first is for one column, where threads share the batch alone
+    alone, team = calls(source, "p_0_each_3")
     assert not any("div" in argument for argument in (*alone, *team))
     assert [argument.split("(")[0] for argument in team if "(" in argument] == ["max_i64", "min_i64"]
 

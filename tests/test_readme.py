@@ -36,7 +36,7 @@ def test_both_definitions_are_one_kernel() -> None:
 
 def test_the_emitted_kernel_is_the_one_shown() -> None:
     source = luminal.compile(ROOT / "samples" / "gemm.toml", target="x86-64-v3").source
-    shown = [line.strip() for line in block("c", "acc_f[").strip().splitlines()]
+    shown = [line.strip() for line in block("c", "acc_c[").strip().splitlines()]
     assert "\n".join(shown) in "\n".join(line.strip() for line in source.splitlines())
 
 

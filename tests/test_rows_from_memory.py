@@ -96,7 +96,7 @@ def test_a_matrix_from_memory_has_more_rows_side_by_side() -> None:
         script = _script(MATVEC.replace("{T}", f"{{{dtype}}}"), "x86-64-v4")
         begin = script.index(f"variant {elements} <= M * N")
         part = script[begin : script.index("variant", begin)]
-        assert "split i 8 tail=cut" in part and "prefetch A p.0 p.0 near=262144 cache=2" in part
+        assert "split i 8" in part and [line for line in part if line.startswith("prefetch A")] == ["prefetch A p.0.v p.0.v near=262144 cache=2"]
     small = _script(MATVEC.replace("{T}", "{f32}").replace("M N", "100 N").replace("[M]", "[100]").replace("[N]", "[N]"), "x86-64-v4")
     assert any(line.startswith("variant") for line in small)
     fixed = _script(MATVEC.replace("{T}", "{f32}").replace("M N", "100 200").replace("[M]", "[100]").replace("[N]", "[200]"), "x86-64-v4")

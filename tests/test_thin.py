@@ -82,7 +82,16 @@ def test_few_columns_along_the_reduction_are_read_as_they_lie(name: str, target:
     after = next(k for k, line in enumerate(scripts) if k > few and line.startswith("variant"))
     assert not any(line.startswith("stage") for line in scripts[few:after])
     draw = np.random.default_rng(0)
-    for h, m, n, k in ((1, 8, 1, 64), (3, 67, 1, 65), (2, 17, 2, 130), (1, 65, 8, 64), (2, 41, 5, 1000), (1, 16, 2, 63), (1, 130, 16, 64), (2, 97, 12, 65)):
+    for h, m, n, k in (
+        (1, 8, 1, 64),
+        (3, 67, 1, 65),
+        (2, 17, 2, 130),
+        (1, 65, 8, 64),
+        (2, 41, 5, 1000),
+        (1, 16, 2, 63),
+        (1, 130, 16, 64),
+        (2, 97, 12, 65),
+    ):
         x, w, b = (draw.standard_normal(shape, np.float32) for shape in ((h, m, k), (h, n, k), (n,)))
         expected = np.einsum("hmk,hnk->hmn", x.astype(np.float64), w) + b
         found = f(x, w, b) if name == "layers" else np.stack([f(*rows, b) for rows in zip(x, w, strict=True)])
