@@ -158,20 +158,23 @@ def _parts(plan: Plan) -> None:
                 return
 
 
+def _least(found: Reduction, slides: Sliding) -> int:
+    """Columns from which on vectors of them do more than vectors along the row, which are gathered where windows lie apart."""
+    return cost.FEW_COLUMNS if step(found, slides) == 1 else cost.FEWER_COLUMNS
+
+
 def _panels(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     if _fuller(plan, found, slides) is TRUE:
         return None
     block = blocking(plan.target, found.accumulator.dtype)
-    least = cost.FEW_COLUMNS if step(found, slides) == 1 else cost.FEWER_COLUMNS
-    return _tiles(plan, found, slides, 1, block.rows, least, block.columns)
+    return _tiles(plan, found, slides, 1, block.rows, _least(found, slides), block.columns)
 
 
 def _even_rows(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     fuller = _fuller(plan, found, slides)
     if fuller is FALSE or not slides.column:
         return None
-    least = cost.FEW_COLUMNS if step(found, slides) == 1 else cost.FEWER_COLUMNS
-    condition = _tiles(plan, found, slides, 1, cost.EVEN_ROWS, least, blocking(plan.target, found.accumulator.dtype).columns)
+    condition = _tiles(plan, found, slides, 1, cost.EVEN_ROWS, _least(found, slides), blocking(plan.target, found.accumulator.dtype).columns)
     return condition and (both(condition, fuller) or TRUE)
 
 
@@ -190,9 +193,8 @@ def _one_vector(plan: Plan, found: Reduction, slides: Sliding) -> Expr | None:
     few = simplify(plan.loop(slides.column).stop.le(const(lanes)), plan.facts.known)
     if few.is_const and not few.attr:
         return None
-    least = cost.FEW_COLUMNS if step(found, slides) == 1 else cost.FEWER_COLUMNS
     length = block.rows if block.rows >= cost.IN_FLIGHT else block.rows * VECTORS
-    condition = _tiles(plan, found, slides, 1, length, least, lanes)
+    condition = _tiles(plan, found, slides, 1, length, _least(found, slides), lanes)
     return condition and (both(condition, few) or TRUE)
 
 
