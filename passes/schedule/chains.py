@@ -1,4 +1,4 @@
-"""Long chains of operations, taken apart: the steps `hold` and `keep`, and the values for which the first pays.
+"""Long chains of operations, taken apart: the step `hold`, and the values for which the first pays.
 
 A core works on as many iterations at once as its schedulers hold operations that wait for operands.  The exponential of a sine is some fifty operations, most of which wait for the one before:
 too few iterations fit to hide that, and other vectors side by side in the loop would fill the schedulers in the same way.  Half of the chain in a loop of its own needs half the time for an
@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
-from ...ir.expr import Expr, load, var
+from ...ir.expr import Expr, load
 from ...ir.kernel import Alloc, Buffer, Kernel, Let, Loop, Store, map_expressions, written
 from ...ir.primops import OPS
 from ...ir.record import replace
 from ...ir.walks import postorder, substitute
 from ..costs import operation
-from .tree import Facts, StepError, find, fresh, names_taken, path_to, replace_at, replace_loop
+from .tree import Facts, StepError, find, fresh, names_taken, replace_loop
 
 LONG = 12.0  # operations (of `costs.py`) of a function that is a polynomial and more
 
@@ -54,30 +54,6 @@ def hold(kernel: Kernel, facts: Facts, axis: str, operator: str, which: int = 0)
         (body[k],) = map_expressions((body[k],), lambda e: substitute(e, here))
     body[users[0] : users[0]] = Alloc(buffer), Store(buffer.name, (), value)
     return replace_loop(kernel, axis, lambda x: (replace(x, body=tuple(body)),))
-
-
-def keep(kernel: Kernel, facts: Facts, name: str) -> Kernel:
-    """The value of a `let` gets a buffer of its own.
-
-        for i in 0 .. N:                        for i in 0 .. N:
-          let t = exp(z - m[i])                   alloc t.kept: f32[] stack
-          for k in 0 .. E:              →         t.kept[] = exp(z - m[i])
-            Y[i, k] = A[i, k] / t                 for k in 0 .. E:
-                                                    Y[i, k] = A[i, k] / t.kept[]
-
-    It is no integer, of which addresses are made.  A `let` is computed again in each part of a loop that uses it, and what loads memory in each iteration; `expand` and `fission` compute what is kept for many rows by vectors.
-    """
-    path = path_to(kernel.body, lambda s: isinstance(s, Let) and s.name == name)
-    if not path:
-        raise StepError(f"keep: no let `{name}`")
-    let = path[-1]
-    assert isinstance(let, Let)
-    if let.value.dtype.is_integer:
-        raise StepError(f"keep: `{name}` is an integer, which addresses are made of")
-    buffer = Buffer(fresh(f"{name}.kept", names_taken(kernel)), let.value.dtype, (), "stack", align=64)
-    here = {var(name, let.value.dtype): load(buffer.name, buffer.dtype)}
-    body = replace_at(kernel.body, path, (Alloc(buffer), Store(buffer.name, (), let.value)))
-    return kernel.with_body(map_expressions(body, lambda e: substitute(e, here)))
 
 
 def candidates(loop: Loop) -> list[tuple[str, int]]:
