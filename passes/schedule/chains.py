@@ -8,7 +8,7 @@ iteration and half the places, so both loops run at the speed of their instructi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import islice
 
 from ...ir.expr import Expr, load
@@ -57,25 +57,33 @@ def hold(kernel: Kernel, facts: Facts, axis: str, operator: str, which: int = 0)
 
 
 def candidates(loop: Loop) -> list[tuple[str, int]]:
-    """The long results that other long ones are made of, as `hold` names them, last first: what is held does not change the count of those before it.  None where several results share values."""
+    """The long results that other long ones are made of, as `hold` names them, last first: what is held does not change the count of those before it.  None where several loops would compute
+    as much as another long one again (two of the numbers that one round of a generator draws), or where several results share values."""
     if sum(isinstance(s, Store) for s in loop.body) != 1 or not all(isinstance(s, (Store, Let)) for s in loop.body):
         return []
     values = {s.name: s.value for s in loop.body if isinstance(s, Let)}
-    stack = [a for v in _computed(loop) if operation(v.op) >= LONG for a in v.args]
-    inside: set[Expr] = set()  # of long ones
-    while stack:
-        n = stack.pop()
-        if n not in inside:
-            inside.add(n)
-            stack += [values[n.attr]] if n.op == "var" and n.attr in values else n.args if n.op in OPS else ()
+
+    def beneath(stack: list[Expr], held: Container[Expr]) -> set[Expr]:
+        """These, and what they are made of that is not held."""
+        found: set[Expr] = set()
+        while stack:
+            n = stack.pop()
+            if n not in found and n not in held:
+                found.add(n)
+                stack += [values[n.attr]] if n.op == "var" and n.attr in values else n.args if n.op in OPS else ()
+        return found
+
+    inside = beneath([a for v in _computed(loop) if operation(v.op) >= LONG for a in v.args], ())  # of long ones
     before: Counter[str] = Counter()
-    counted: list[tuple[str, int]] = []
+    held: dict[Expr, tuple[str, int]] = {}
     for v in _computed(loop, always=True):
         if operation(v.op) >= LONG:
             if v in inside:
-                counted.append((v.op, before[v.op]))
+                held[v] = v.op, before[v.op]
             before[v.op] += 1
-    return counted[::-1]
+    loops = [beneath([*v.args], held) for v in held] + [beneath([s.value for s in loop.body if isinstance(s, Store)], held)]
+    work = [sum(operation(n.op) for n in found if n.op in OPS) for found in (*loops, set[Expr]().union(*loops))]
+    return [] if sum(work[:-1]) - work[-1] >= LONG else [*held.values()][::-1]
 
 
 def _holds(e: Expr, value: Expr) -> bool:
