@@ -12,8 +12,8 @@
 
 By its columns alone such a sum is shared unevenly where they are few, and each thread jumps from row to row; piece by piece a thread reads whole rows, memory from one end to the other.
 
-It is done to kernels that `join_columns` would call *by columns* and leaves alone: one reduction, into scalars, over the rows of a matrix, or of a part of it, or several one after the other for each column (a maximum, then a sum
-of exponentials).  Those are taken apart where the matrix comes from memory; where it stays near, the later ones read what the first has brought there.  It pays where a row of sums stays in the second cache and is
+It is done to kernels that `join_columns` would call *by columns* and leaves alone: one reduction, into scalars, over the rows of a matrix, or of a part of it, or several one after the other for each column (`column_stages.py`: a maximum, then a
+sum of exponentials).  Those are taken apart where the matrix comes from memory; where it stays near, the later ones read what the first has brought there.  It pays where a row of sums stays in the second cache and is
 some vectors long or in a few vectors whole, the matrix does not fit in the second, and there are some pieces; the sizes decide at run time.  L = 64·ceil(M / 1024): up to 16 pieces (more for a target of more than four cores), which are added up in their
 order, so the bits are the same for any number of threads; --strict forbids it for float sums and products.
 """
@@ -30,6 +30,7 @@ from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
+from .column_stages import column_stages
 from .join_columns import CHUNK, LEAST, Member, by_columns, combined, either, own, parts_of
 from .rows import Rows, rows_of
 from .schedule.cost import ACCUMULATORS, first_lanes, stream_bytes
@@ -54,44 +55,30 @@ def split_columns(ir: Module, target: Target, options: Options) -> Module:
     kernels: list[Kernel] = []
     temps: list[Buffer] = []
     for rows in rows_of(ir):
-        stages = _stages(rows)
+        stages, handed = column_stages(rows, [b.name for b in temps])
         found = [_member(stage, options.strict) for stage in stages]
         members = [m for m in found if m is not None]
         fits = _condition(members, ir, target) if len(members) == len(stages) else FALSE
         if fits is FALSE:
             kernels.append(rows.kernel)
             continue
+        temps += [_where(fits, b) for b in handed]
         for m in members:
             (first, last), parts = _split(m, fits, min(MOST_PIECES, max(LEAST_PIECES, 4 * target.cores)), [b.name for b in temps])
             if len(members) > 1 and fits is not TRUE:  # what the last of them does instead, it does for all
                 other = rows.kernel.body if m is members[-1] else ()
                 (choice,) = last.body
                 assert isinstance(choice, If)
-                last = replace(last, body=(If(fits, choice.body, other),), notes=(*last.notes, TOGETHER) if other else last.notes)
+                names = Names((*m.rows.sizes, *m.rows.buffers, *(b.name for b in temps), *defined((*choice.body, *other))))
+                last = replace(
+                    last, body=(If(fits, unique_locals(choice.body, names.fresh), other),), notes=(*last.notes, TOGETHER) if other else last.notes
+                )
             kernels += [first, last]
             temps += parts
     if not temps:
         return ir
     numbered = tuple(replace(k, name=f"{ir.name}_{n}") for n, k in enumerate(kernels))
     return replace(ir, temps=(*ir.temps, *temps)).with_kernels(numbered)
-
-
-def _stages(rows: Rows) -> list[Rows]:
-    """The reductions of each column, one after the other, as kernels of their own, where one hands nothing to the next but what it stores for the column; else the kernel as it is."""
-    if rows.few or not rows.chain:
-        return [rows]
-    blocks: list[list[Stmt]] = [[]]
-    for s in rows.inside(len(rows.chain)):
-        if isinstance(s, Alloc) and any(isinstance(t, Loop) for t in blocks[-1]):
-            blocks.append([])
-        blocks[-1].append(s)
-    stages = [replace(rows, kernel=rows.kernel.with_body((*rows.before, *nested(rows.chain, tuple(block))))) for block in blocks]
-    for k, block in enumerate(blocks[:-1]):
-        later = [e for rest in blocks[k + 1 :] for s in rest for t in (s, *statements((s,))) for e in t.expressions()]
-        own = {s.buffer.name for s in block if isinstance(s, Alloc)} | {s.name for s in block if isinstance(s, Let)}
-        if any(own & (e.names | e.buffers) for e in later) or not all(rows.by_row(name, len(rows.chain)) for name in stages[k].written):
-            return [rows]
-    return stages
 
 
 def _member(rows: Rows, strict: bool) -> Member | None:
@@ -180,5 +167,9 @@ def _split(m: Member, fits: Expr, pieces: int, others: Sequence[str]) -> tuple[l
     touched = (*kernel.buffers, *(b.name for b in parts.values()))  # and what it does not touch is taken off the list
     note = f"up to {pieces} pieces of the rows, whose sums are added up in their order: threads read whole rows"
     first = Kernel(kernel.name, touched, either(fits, shared, ()), notes=(*kernel.notes, note))
-    temps = [replace(b, shape=(call("where", fits, count, ZERO), *b.shape[1:])) if fits is not TRUE else b for b in parts.values()]
-    return [first, combined(m, parts, count, fits, names)], temps
+    return [first, combined(m, parts, count, fits, names)], [_where(fits, b) for b in parts.values()]
+
+
+def _where(fits: Expr, b: Buffer) -> Buffer:
+    """The buffer, empty where it does not fit."""
+    return b if fits is TRUE else replace(b, shape=(call("where", fits, b.shape[0], ZERO), *b.shape[1:]))

@@ -44,6 +44,8 @@ LEFT = {
 
 
 ONE_AFTER_THE_OTHER = {
+    "variance": "((X{f32}[M N]) -> (V{f32}[N])) (setf d (- X (mean X :axis 0 :keepdims t))) (return (mean (* d d) :axis 0))",
+    "logsumexp": "((X{f32}[M N]) -> (L{f32}[N])) (return (logsumexp X :axis 0))",
     "softmax": "((X{f32}[M N]) -> (Y{f32}[M N])) (return (softmax X :axis 0))",
     "norm": "((X{f32}[M N]) -> (Y{f32}[M N])) (setf d (- X (mean X :axis 0))) (return (/ d (sqrt (+ 1 (mean (* d d) :axis 0)))))",
 }
@@ -99,18 +101,18 @@ def test_sums_of_each_column_that_follow_one_another(name: str) -> None:
     assert split_columns(whole, replace(FAR, l3=1 << 20), OPTIONS) != split
     graph: Graph = naive(ONE_AFTER_THE_OTHER[name])
     legal = legalize(split, TARGET, OPTIONS)
-    for seed, (m, n) in enumerate([(0, 64), (1, 1), (511, 64), (1023, 64), (1024, 64), (1037, 65), (600, 129)]):
+    for seed, (m, n) in enumerate([(0, 64), (1, 1), (1023, 64), (1037, 65)]):
         sizes = {"M": m, "N": n}
         print(f"seed {SEED + seed}, sizes {sizes}")
         inputs = draw(graph, sizes, SEED + seed)
         agree(outputs(legal, inputs, sizes, seed), meaning(graph, inputs, sizes), graph, f"{name}, seed {seed}, sizes {sizes}")
 
 
-def test_sums_that_hand_on_more_than_they_store_stay() -> None:
+def test_a_column_that_reads_what_another_has_stored_stays() -> None:
     whole = module(ONE_AFTER_THE_OTHER["softmax"])
-    handed = read(show(whole).replace("exp(X[p1, i] - t)", "exp(X[p1, i] - acc[])"))
-    assert handed != whole
-    assert split_columns(handed, FAR, OPTIONS) is handed
+    crossed = read(show(whole).replace("temp[i] = acc[]", "temp[N - i - 1] = acc[]"))
+    assert crossed != whole
+    assert split_columns(crossed, FAR, OPTIONS) is crossed
 
 
 @pytest.mark.parametrize("part", ["(1 M) _", "(1 (- M 1)) (2 N)", "(0 M 2) (1 N)"])
