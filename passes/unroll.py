@@ -25,7 +25,7 @@ from typing import Final
 
 from ..ir.dtypes import INDEX
 from ..ir.expr import ONE, Expr, var
-from ..ir.operator_kinds import FUNCTIONS, GATHERS, LONG, PARTIAL
+from ..ir.operator_kinds import DIVIDES, FUNCTIONS, GATHERS, LONG, PARTIAL
 from ..ir.polynomial import poly
 from ..ir.program import Array, Assign, Block, Define, Fail, For, If, Prefetch, Program, Region, Stmt, StoreTo, While, kinds_in, statements, with_body
 from ..ir.record import replace
@@ -37,6 +37,7 @@ WHOLE: Final = 96  # operations of a loop of which no loop is left
 MOST: Final = 8  # iterations side by side where there are more
 SIDE_BY_SIDE: Final = 32  # operations of those
 TILE: Final = 512  # operations of two iterations of a register tile
+BLOCK: Final = 2048  # operations of the iterations over a block, which share more than half of them
 VECTOR: Final = 2  # operations of one on vectors, which is often a function
 FUNCTION: Final = 24  # of a function that is none of the machine's
 MASKED: Final = 16  # of what has some lanes: a loop over such is what another leaves over, of few iterations
@@ -87,6 +88,9 @@ class _Marking:
             body, size = self.block(s.body)
             most = TILE if size and not s.pragma and self._tile(s, sums) else SIDE_BY_SIDE
             s, operations = _marked(s if body is s.body else replace(s, body=body), size, most)
+            period = _period(s) if size is not None and not s.pragma else 1
+            if size is not None and period > 1 and period * size <= BLOCK:
+                return replace(s, pragma="unroll", times=period), operations
             alone = size is not None and 2 * size > SIDE_BY_SIDE and not s.pragma and not _left_over(s)
             return (replace(s, pragma="unroll", times=1) if alone else s), operations
         if isinstance(s, If):
@@ -158,6 +162,14 @@ def _marked(s: For, size: int | None, most: int) -> tuple[For, int | None]:
     while times > 1 and (times * size > (SIDE_BY_SIDE if times > 2 else most) or (trips is not None and trips % times)):
         times //= 2
     return s if s.pragma or times == 1 else replace(s, pragma="unroll", times=times), None
+
+
+def _period(s: For) -> int:
+    """After how many iterations what a loop divides its position by is at its beginning again: blocks of 32 that are read in vectors of 16 have one scale for both."""
+    if not kinds_in(s.body) & DIVIDES or s.step is not ONE:
+        return 1
+    divided = [n for x in statements(s.body) for n in postorder(*x.expressions()) if n.op in ("floordiv", "mod") and n.args[0] is var(s.var)]
+    return max((n.args[1].attr for n in divided if n.args[1].is_const and 1 < n.args[1].attr <= MOST), default=1)
 
 
 def _left_over(s: For) -> bool:

@@ -48,6 +48,14 @@ def test_what_is_long_by_itself_stands_once() -> None:
     assert loops("for i in 0 .. N step 8:\n  Y[i, N - i] = exp(vload.8 X[i, N - i])") == ["for i in 0 .. N step 8"]
 
 
+def test_what_is_shared_by_iterations_of_a_block_is_seen_together() -> None:
+    """Two vectors of a block have one scale: it is loaded once where both stand in an iteration, however long that is."""
+    assert loops("for i in 0 .. N:\n  Y[i] = exp(X[i // 2])") == ["for i in 0 .. N unroll 2"]
+    assert loops("for i in 0 .. N:\n  Y[i] = exp(X[i // 4 * 2 + i % 2])") == ["for i in 0 .. N unroll 4"]
+    assert loops("for i in 0 .. N:\n  Y[i] = exp(X[i // 32])") == ["for i in 0 .. N unroll 1"]  # too many
+    assert loops("for i in 0 .. N:\n  Y[i] = exp(X[N // 2])") == ["for i in 0 .. N unroll 1"]
+
+
 def test_few_iterations_leave_no_loop() -> None:
     nest = "for i in 0 .. N:\n  var a: f32 = 0.0:f32\n  for k in 0 .. 3:\n    a = a + X[i + k]\n  Y[i] = a"
     assert loops(nest) == ["for i in 0 .. N unroll 4", "for k in 0 .. 3 unroll"]
