@@ -21,7 +21,7 @@ def plain() -> list[tuple[type, str, Any]]:
         return tuple("-O0" if f in ("-O1", "-O3") else f for f in flags(self, compiler, target) if f not in ("-g", "-g1"))
 
     def plain_commands(self: Cuda, target: Any) -> list[list[str]]:
-        return [["-O0" if word == "-O2" else word for word in command] for command in commands(self, target)]
+        return [["-O0" if word == "-O2" else word for word in command if word != "-g"] for command in commands(self, target)]
 
     return [(Driver, "flags", plain_flags), (Cuda, "_host_commands", plain_commands)]
 
