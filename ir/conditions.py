@@ -146,11 +146,12 @@ def _judged(p: Expr) -> list[tuple[Poly, Expr]]:
 
 
 def disjunction(args: tuple[Expr, ...], known: Known) -> Expr:
-    """a | false → a;   a | true → true;   a | not a → true;   a | a & b → a;   a & b | a & not b → a"""
+    """a | false → a;   a | true → true;   a | not a → true;   n <= 64 | 64 <= n → true;   a | a & b → a;   a & b | a & not b → a"""
     parts = [p for p in dict.fromkeys(q for a in args for q in parts_of("bit_or", a)) if p is not FALSE]
     if 1 < len(parts) <= MOST_MERGED and any(p.op == "bit_and" for p in parts):
         parts = _merged(parts, known)
-    if TRUE in parts or _contradictory(parts, {p: fact(p) for p in parts} if len(parts) > 1 else {}, known):
+    facts = {p: fact(p) for p in parts} if len(parts) > 1 else {}
+    if TRUE in parts or _contradictory(parts, facts, known) or _exhaustive(_said(facts)):
         return TRUE
     return _chain("bit_or", parts) if parts else FALSE
 
@@ -178,10 +179,20 @@ def _contradictory(parts: list[Expr], facts: dict[Expr, list[Poly]], known: Know
     """One of them is the negation of another; only those that are no conjunction or disjunction are looked at.  `facts`: what each of several says."""
     if len(parts) < 2:
         return False
-    said = [found[0] for found in facts.values() if len(found) == 1]  # of f >= 0 the negation is -f - 1 >= 0
+    said = _said(facts)  # of f >= 0 the negation is -f - 1 >= 0
     if any(pl.plus(pl.constant(-1), f, -1) in said for f in said):
         return True
     return any(_opposite(p, known) in parts for p in parts if p.op not in ("bit_and", "bit_or") and len(facts[p]) != 1)
+
+
+def _said(facts: dict[Expr, list[Poly]]) -> list[Poly]:
+    return [found[0] for found in facts.values() if len(found) == 1]
+
+
+def _exhaustive(said: list[Poly]) -> bool:
+    """Where f < 0, g >= 0: two comparisons overlap or meet if f + g is a constant of -1 or more."""
+    sums = (pl.plus(f, g, 1) for k, f in enumerate(said) for g in said[k + 1 :])
+    return any(all(not m for m in s) and s.get((), 0) >= -1 for s in sums)
 
 
 def _chain(op: str, parts: list[Expr]) -> Expr:

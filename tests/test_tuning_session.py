@@ -276,6 +276,14 @@ def test_a_real_search_ends_within_its_budget_and_gives_a_right_kernel() -> None
 
 
 @needs_cc
+def test_variants_are_timed_beside_the_one_that_the_sizes_pick() -> None:
+    found = search_of(compiled(GEMM), SIZES).variants(0.1)
+    assert len(found) > 3
+    assert all(m.status == "pass" and m.minima for _, m in found), found
+    assert [c.what for c, _ in found][0] == "the default" and all("where" in c.what or "other sizes" in c.what for c, _ in found[1:])
+
+
+@needs_cc
 def test_tune_shows_what_was_tried() -> None:
     done = luminal_("tune", "softmax", "--sizes", "batch=8, N=40", "--budget", "3")
     lines = done.output.splitlines()

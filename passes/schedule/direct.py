@@ -32,10 +32,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...ir.expr import TRUE, Expr, both, call, const, floordiv, mod, product
+from ...ir.expr import FALSE, ONE, TRUE, Expr, both, call, const, floordiv, mod, product, size
 from ...ir.kernel import Alloc, Store, statements
 from ...ir.record import changing
-from ...ir.simplify import simplify
+from ...ir.simplify import assuming, simplify
 from ...ir.walks import postorder
 from .. import costs
 from . import roles
@@ -154,8 +154,9 @@ def streamed(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW
 
 
 def tried_where(plan: Plan, condition: Expr, reason: str, steps: Callable[[], None]) -> Expr | None:
-    """Take some steps for the sizes of a condition: the condition; None (and an unchanged plan) where it never holds or a step refuses."""
-    if condition.is_const and not condition.attr:
+    """Take some steps for the sizes of a condition: the condition; None (and an unchanged plan) where it holds of nothing but empty tensors, or a step refuses."""
+    filled = both(*(ONE.le(size(name)) for name in plan.facts.sizes)) or TRUE
+    if simplify(condition, assuming(plan.facts.known, filled)) is FALSE:
         return None
     with plan.attempt(f"not where `{condition}` alone") as attempt:
         steps()

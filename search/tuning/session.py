@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -80,9 +81,8 @@ class Search:
         contracted = any(n.op == "reduce" and n.args[0].node.op == "mul" for n in raised.nodes())
         return within(self.graph, raised, self.sizes, CONTRACTED if contracted else ELEMENTS)
 
-    def run(self, budget: float, watch: Watch = lambda *_: None, clock: Callable[[], float] = time.monotonic) -> tuple[Record, Found]:
-        """Search for `budget` seconds, and keep what was found; the record also where the default stays.  CannotMeasure; an interruption leaves nothing."""
-        key = self.key
+    @contextmanager
+    def _measurer(self) -> Iterator[_Measurer]:
         raised = run_pipeline(self.graph, "graph", self.place.target, self.options, stop_after="simplify")
         written = (
             run_pipeline(raised, "graph", self.place.target, self.options, stop_after="shorten_filters", after="simplify")
@@ -92,8 +92,20 @@ class Search:
         checked = self.checked(raised)
         with Child(self.place.runtime.environment(self.place.target)) as child:
             bench = Bench(self.place, self.graph, raised, self.sizes, checked, self.scalars, child, self.seed, written)
-            space = Workshop(self.alternatives)
-            found = climb(space, _Measurer(space, bench), clock, budget, watch)
+            yield _Measurer(Workshop(self.alternatives), bench)
+
+    def variants(self, seconds: float) -> list[tuple[Candidate, Measured]]:
+        """The variant that runs at the sizes, then every other one of each kernel in its place: checked and timed side by side in about `seconds`.  CannotMeasure."""
+        with self._measurer() as measurer:
+            first = measurer.space.defaults()[0]
+            candidates = [first, *measurer.space.variants(first)]
+            return list(zip(candidates, measurer.measure(candidates, seconds), strict=True))
+
+    def run(self, budget: float, watch: Watch = lambda *_: None, clock: Callable[[], float] = time.monotonic) -> tuple[Record, Found]:
+        """Search for `budget` seconds, and keep what was found; the record also where the default stays.  CannotMeasure; an interruption leaves nothing."""
+        key = self.key
+        with self._measurer() as measurer:
+            found = climb(measurer.space, measurer, clock, budget, watch)
         if found.failed:
             raise CannotMeasure(found.failed)
         winner = found.winner
