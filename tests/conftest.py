@@ -26,7 +26,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 TOGETHER = {
     f"tests/test_{name}.py"
     for name in (
-        "ask_after", "cuda_composites", "cuda_operators", "cuda_shim", "dtype_table", "gpu_cascade", "gpu_matrix", "guarded_gathers", "language_forms", "levels",
+        "across_memory", "ask_after", "cuda_composites", "cuda_operators", "cuda_shim", "dtype_table", "gpu_cascade", "gpu_matrix", "guarded_gathers", "language_forms", "levels",
         "loops_forms", "one_position", "overlaps", "packaging", "strips",
     )
 }  # fmt: skip
