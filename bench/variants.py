@@ -29,7 +29,13 @@ MARKED = 1.1  # times as fast as what the sizes pick
 
 
 def rows(workload: Workload, options: dict[str, Any], seconds: float) -> Iterator[tuple[str, list[tuple[Candidate, Measured]]]]:
-    options = {**options, "defines": tuple(workload.define), "dtypes": tuple(workload.dtype), "without": tuple(workload.without), "fast": workload.fast}
+    options = {
+        **options,
+        "defines": tuple(workload.define),
+        "dtypes": tuple(workload.dtype),
+        "without": tuple(workload.without),
+        "fast": workload.fast,
+    }
     for sizes in workload.sizes or [""]:
         (compilation,) = compilations(workload.code.strip() or workload.input, settings_of(options, sizes))
         if sizes:
@@ -60,7 +66,9 @@ def line(found: list[tuple[Candidate, Measured]]) -> tuple[str, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m luminal.bench.variants", description="every variant of a kernel at sizes for which the dispatch takes another")
+    parser = argparse.ArgumentParser(
+        prog="python -m luminal.bench.variants", description="every variant of a kernel at sizes for which the dispatch takes another"
+    )
     parser.add_argument("input", nargs="?", help="a composite, or the name of one of the library; default: the workloads")
     parser.add_argument("--sizes", action="append", default=[], metavar='"M=100, N=100"')
     parser.add_argument("--dtype", action="append", default=[], metavar="T=bf16")

@@ -33,6 +33,7 @@ def at_least_zero(p: Poly, known: Known) -> Expr:
     decided = known.decided(p)
     if decided is not None:
         return TRUE if decided else FALSE
+    p = _without_rest(p, known)
     g = pl.content(p)
     p = {m: c // g for m, c in p.items()}
     offset = p.get((), 0)
@@ -46,6 +47,19 @@ def at_least_zero(p: Poly, known: Known) -> Expr:
     else:
         left = pl.plus(left, pl.constant(-offset))
     return call("less_equal", pl.expr(left), pl.expr(right))
+
+
+def _without_rest(p: Poly, known: Known) -> Poly:
+    """16·x + l >= 0 → x >= 0 where 0 <= l < 16: what only tells positions in one block of another."""
+    small = [m for m, c in p.items() if m and -1 <= c <= 1]
+    if len(small) != 1 or len(p) < 3 - (() not in p):
+        return p
+    blocks = {m: c for m, c in p.items() if m and m is not small[0]}
+    g = pl.content(blocks)
+    low, high = known.interval(pl.plus(p, blocks, -1)) if g > 1 else (None, None)
+    if low is None or high is None or low // g != high // g:
+        return p
+    return pl.plus(blocks, pl.constant(low // g * g))
 
 
 def holds(p: Poly, known: Known) -> bool:

@@ -73,6 +73,11 @@ def _divides_on_a_processor(ir: IR, target: Target, options: Options) -> bool:
     return not target.gpu and any(kinds_in(f.body) & DIVIDES for f in ir.functions)
 
 
+def _sums_of_blocks(ir: IR) -> bool:
+    sums = [n for n in ir.nodes() if n.op == "reduce"]
+    return len(sums) > 1 and any(all(e.is_const for e in n.attr.extents) for n in sums)
+
+
 def _only_fast(ir: IR, target: Target, options: Options) -> bool:
     return options.fast
 
@@ -82,6 +87,13 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("widen_scatters", "graph", "before simplify, which then merges its casts with those that are there", when=_has("scatter")),
     Pass("simplify", "graph", "before fusing, so that dead and repeated work is not counted as traffic"),
     Pass("shorten_filters", "graph", "on the simplified graph, which is what a run is judged by; only under --fast", when=_only_fast),
+    Pass(
+        "merge_sums",
+        "graph",
+        "after simplify, which composes views; before take_out_shifts, which would take the integers of a block apart",
+        since=2,
+        when=lambda ir, target, options: not options.strict and not target.gpu and _sums_of_blocks(ir),
+    ),
     Pass(
         "take_out_shifts",
         "graph",

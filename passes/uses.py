@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..ir.bounds import Known
+from ..ir.dtypes import DType
 from ..ir.expr import ONE, ZERO, Expr, axis, both, const, in_range, var
 from ..ir.graph import Graph, Node, Shape, View, operand_domain, postorder, reduced_extents, state_axes, state_count
 from ..ir.instructions import INSTRUCTIONS
@@ -25,6 +26,10 @@ IN_WORDS = frozenset(d for row in INSTRUCTIONS.values() for d in (row.left, row.
 SPREAD = 32  # of what positions decide, and vectors: a tensor of all rows by all columns would be the largest there is, and tiles that it masks whole would not be left out
 SHARE = 16  # how many times as many elements it has then as what it is made of
 MIXED = 256  # planes of scores that are mixed, and rows that they are mixed for: with more, packed panels are worth a tensor of scores
+WIDENED = (
+    8  # operations that make an element of one or two bytes a float: as long as writing and reading it cost, for 32 rows that are read four at a time
+)
+IN_A_BYTE = 4  # elements that are packed into one
 REREAD = 4  # operations in a tile of a cascade that cost no more than reading their result again there, however many rows share it
 
 
@@ -44,7 +49,9 @@ class Use:
     spread: bool  # the root's kernel has loops of its own, so work outside of them all would be done by one thread, or by each
     covered: bool = False  # under a mask or at positions that data decides
     kept: bool = False  # in a tile of a cascade, which keeps it for all positions of the tile
-    packed: bool = False  # of an operand of a contraction in tiles: evaluated where its panels are packed, for all tiles that multiply them
+    packed: DType | None = (
+        None  # of an operand of a contraction in tiles, the dtype of its sums: evaluated where its panels are packed, for all tiles that multiply them
+    )
 
 
 def _in_order(use: Use) -> bool:
@@ -252,7 +259,7 @@ class Planner:
     def pointwise_wants_memory(self, n: Node) -> bool:
         if all(u.kept for u in self.uses[n]) and self.operations[n] <= (SPREAD if self.is_spread(n) or self.of_scores(n) else REREAD):
             return False
-        if all(u.packed and not u.covered for u in self.uses[n]) and (self.is_widened(n) or self.is_computed_narrow(n)):
+        if all(u.packed for u in self.uses[n]) and (self.is_widened(n) or self.is_computed_narrow(n)):
             return False
         own = points(n.shape, self.values)
         roots = dict.fromkeys(u.root for u in self.uses[n])
@@ -271,15 +278,17 @@ class Planner:
         return sum(points(m.shape, self.values) for m in self.sources[n]) * SHARE <= points(n.shape, self.values)
 
     def is_widened(self, n: Node) -> bool:
-        """Whether few operations make a value of fewer bytes than it has itself out of elements that are narrower: weights of 8 bits, and their scales.  As an operand of a contraction it is made
-        where panels are packed, or rows are read: the bytes of a tensor cost more.  One as wide as what it is made of costs less than the variants that want operands as they lie, one that
-        machines multiply by words or tiles less than those."""
-        if n.dtype in IN_WORDS or self.operations[n] > REREAD:
+        """Whether few operations make a value of fewer bytes than it has itself: of weights of 8 bits, or two in a byte, and their scales.  As an operand of a contraction it is made where panels
+        are packed, or rows are read: the bytes of a tensor cost more.  One as wide as what it is made of costs less than the variants that want operands as they lie, but for an integer that
+        becomes a float in any of them; one that machines multiply by words or tiles costs less than those."""
+        becomes_float = n.dtype.is_integer and all(u.packed is not None and u.packed.is_float for u in self.uses[n])
+        if (n.dtype in IN_WORDS and not becomes_float) or self.operations[n] > WIDENED:
             return False
         own = points(n.shape, self.values)
-        made_of = {m: points(m.shape, self.values) for m in self.sources[n]}
-        narrow = any(count >= own and m.dtype.bytes < n.dtype.bytes for m, count in made_of.items())
-        return narrow and sum(count * m.dtype.bytes for m, count in made_of.items()) < own * n.dtype.bytes
+        made_of = {m: min(own, points(m.shape, self.values)) for m in self.sources[n]}  # of a block of bytes that has a scale, the scale
+        several = any(count * IN_A_BYTE >= own for count in made_of.values())
+        before, after = sum(count * m.dtype.bytes for m, count in made_of.items()), own * n.dtype.bytes
+        return several and (before < after or (becomes_float and before == after))
 
     def is_computed_narrow(self, n: Node) -> bool:
         """Whether it only widens what is computed in fewer bytes, of which machines multiply words (activations that are quantised): these are made real then, and widened where panels are packed."""
@@ -396,7 +405,7 @@ class Planner:
                 self.in_tiles.setdefault(use.root, set()).add(n)
             reduced = self.fresh(n.attr.extents)
             index = (*use.index, *(v for v, _ in reduced))
-            self.reading(n, 0, replace(use, index=index, loops=(*around, *reduced), packed=not use.kept and self.wants_tiles(n)))
+            self.reading(n, 0, replace(use, index=index, loops=(*around, *reduced), packed=n.dtype if not use.kept and self.wants_tiles(n) else None))
         elif n.op == "gather":
             for k in range(1, len(n.args)):
                 self.reading(n, k, use)

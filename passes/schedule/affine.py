@@ -45,14 +45,14 @@ def row_step(address: Expr, loop: Loop) -> Expr | None:
     return None if loop.axis in found.names else found
 
 
-def in_steps(e: Expr, loop: Loop, length: int, known: Known) -> bool:
-    """Whether `e` stays as it is over `length` consecutive iterations of a loop from 0, from each multiple of `length` on: p // 32 for 16 of p."""
+def step_within(e: Expr, loop: Loop, length: int, known: Known) -> int | None:
+    """How far `e` moves with one step of a loop from 0, in each `length` iterations from a multiple of `length` on: of 16 of p, p // 32 by 0, p // 32 · 34 + p % 32 by 1.  None where that is no constant."""
     if not e.kinds & DIVIDES:
-        return loop.axis not in e.names
+        return stride(e, loop.axis)
     block, lane = var(f"{loop.axis}.block"), var(f"{loop.axis}.lane")
     moved = substitute(e, {var(loop.axis): block * length + lane})
     inside = known.with_ranges({block.attr: Range(ZERO, loop.stop), lane.attr: Range(ZERO, const(length - 1))})
-    return lane.attr not in simplify(moved, inside).names
+    return stride(simplify(moved, inside), lane.attr)
 
 
 def same_position(a: Expr, b: Expr) -> bool:

@@ -30,7 +30,7 @@ from itertools import pairwise
 from ...ir.kernel import Alloc, If, Let, Loop, perfect
 from ...ir.places import homes_in
 from . import cost, roles
-from .affine import constant_extent
+from .affine import constant_extent, step_within
 from .plan import Plan
 from .side_by_side import moving_with, sharing
 from .tree import all_loops, find, local_buffers, loop_around
@@ -43,10 +43,10 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
         return False
     kept = {n: b for n, b in local_buffers(plan.kernel).items() if b.space == "private"}  # memory of a row, or what a loop in order carries on
     addresses = roles.seen_through(roles.accesses(x.body, {**plan.facts.buffers, **kept}), x.body)
-    strided = [roles.moving(addresses, a) - roles.units(addresses, a) for a in (around.axis, x.axis)]
-    if roles.units(addresses, around.axis) <= roles.units(addresses, x.axis) and strided[0] >= strided[1]:
-        return False
     width = cost.lanes(plan.target, roles.widest(around.body, around.axis))
+    across, inside = ([step_within(a, loop, width, plan.facts.known) for a in addresses] for loop in (around, x))
+    if across.count(1) <= inside.count(1) and sum(step not in (0, 1) for step in across) >= sum(step not in (0, 1) for step in inside):
+        return False
     extent = plan.extent(around.axis)
     if width < 2 or (extent is not None and extent < width):
         return False

@@ -100,7 +100,7 @@ def fission(kernel: Kernel, facts: Facts, *axes: str, around: tuple[str, ...] = 
     return replace_loop(kernel, axes[0], lambda _: tuple(pieces))
 
 
-def sink(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+def sink(kernel: Kernel, facts: Facts, axis: str, inline: int = 0) -> Kernel:
     """What is named before a loop that is else alone in the loop around it is named inside, where it is needed first.
 
         for i in 0 .. N:            for i in 0 .. N:
@@ -109,7 +109,8 @@ def sink(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
             …                           let t = 1 / s[i]
             C[i, j] = … t               C[i, j] = … t
 
-    No `let` is an extent of the loop or reads what the loop writes.  What stays the same in a loop is taken out of it again after the schedule.
+    No `let` is an extent of the loop or reads what the loop writes.  What stays the same in a loop is taken out of it again after the schedule.  With inline=1 it is written out
+    where it is used, so that steps see what an operand is made of.
     """
     loop = find(kernel, axis)
     path = around(kernel, axis)
@@ -122,6 +123,8 @@ def sink(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
     changed = {b for s in outer.body if isinstance(s, Let) for b in s.value.buffers} & written(loop.body)
     if changed:
         raise StepError(f"sink: `{axis}` writes {', '.join(sorted(changed))}, which is read before it")
+    if inline:
+        return replace_loop(kernel, outer.axis, lambda o: (replace(o, body=_inline_lets(o.body)),))
     body = list(loop.body)
     for let in reversed(outer.body[:-1]):
         assert isinstance(let, Let)

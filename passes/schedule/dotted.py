@@ -24,7 +24,7 @@ from ...ir.kernel import Block, Loop
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from . import cost, roles
-from .affine import in_steps, stride
+from .affine import step_within, stride
 from .direct import in_place, tried_where
 from .dots import factors
 from .plan import Plan
@@ -42,7 +42,7 @@ def dotted(plan: Plan, found: Contraction, blocks: bool) -> Expr | None:
     addresses = [a for a in roles.accesses(find(plan.kernel, deep).body, plan.facts.buffers) if deep in a.names]
     condition = plan.loop(row).stop.le(const(cost.rows_dotted(plan.target) if blocks else cost.DOTTED_ROWS))
     loop = plan.loop(deep)
-    moving = [stride(a, deep) for a in addresses if not in_steps(a, loop, width, plan.facts.known)]
+    moving = [step for a in addresses if (step := step_within(a, loop, width, plan.facts.known)) != 0]
     if not moving or any(step != 1 for step in moving):
         return None
     held = ", a block of it in the first cache" if blocks else ""

@@ -111,10 +111,15 @@ class Plan:
         self.notes += reasons
 
     def perfect(self) -> None:
-        """The loops around the kernel's body hold one another and nothing else: tiles are made of several."""
+        """The loops around the kernel's body hold one another and nothing else: tiles are made of several.  So do those of a sum over blocks, each of which has a scale."""
         while isinstance(last := (body := shape(self.kernel).body)[-1], Loop) and len(body) > 1 and last.kind == "parallel" and last.step is ONE:
             if self.tried("sink", last.axis):
                 return
+        for s in body:
+            while isinstance(s, Loop) and s.kind == "reduce" and isinstance(inner := s.body[-1], Loop) and inner.kind == "reduce":
+                if isinstance(s.body[0], Let) and all(isinstance(t, Let) for t in s.body[:-1]) and self.tried("sink", inner.axis, inline=1):
+                    return
+                s = inner
 
     # ---- asking the kernel
 

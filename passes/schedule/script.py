@@ -80,7 +80,7 @@ STEPS: Final[dict[str, Step]] = {
     "jam": Step("jams.jam", "n"),
     "pipeline": Step("pipelines.pipeline", "nn+"),
     "fission": Step("distribute.fission", "n+", {"around": "l", "stores": "l"}),
-    "sink": Step("distribute.sink", "n"),
+    "sink": Step("distribute.sink", "n", {"inline": "i"}),
     "once": Step("doubts.once", "nn"),
     "join": Step("joins.join", "nn"),
     "ride": Step("rides.ride", "nn"),

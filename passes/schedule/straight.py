@@ -38,7 +38,9 @@ def _joined(plan: Plan, found: Contraction, outer: str, inner: str) -> bool:
     try:
         if outer not in found.reduced and roles.shape(plan.kernel).axes != order:
             plan.do("reorder", *order)
-        return is_straight(plan, plan.collapsed((outer, inner)))
+        length = plan.extent(inner)
+        axis = plan.collapsed((outer, inner))
+        return is_straight(plan, axis) or (outer in found.reduced and length is not None and length % plan.target.lanes(found.accumulator.dtype) == 0)
     except StepError:
         return False
 

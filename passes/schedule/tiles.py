@@ -15,7 +15,7 @@ from ...ir.record import changing
 from ...ir.simplify import simplify
 from ...ir.walks import postorder
 from . import cost
-from .affine import constant_extent, in_steps, stride
+from .affine import constant_extent, step_within, stride
 from .plan import Plan
 from .tree import all_loops, loads_in, local_buffers, reads, touched
 
@@ -357,5 +357,5 @@ def _steps(plan: Plan, copy: str, axis: str) -> list[int | None]:
         if isinstance(s, Store) and s.buffer == copy:
             # what `collapse` leaves, (x // N)·N + x % N, is x
             moving = [simplify(buffers[n.attr].address(n.args), plan.facts.known) for n in loads_in(s.value) if axis in n.names]
-            return [stride(a, axis) for a in moving if not in_steps(a, loop, lanes, plan.facts.known)]
+            return [step for a in moving if (step := step_within(a, loop, lanes, plan.facts.known)) != 0]
     return [None]
