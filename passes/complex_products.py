@@ -9,7 +9,8 @@
                                                                          C[i, j, 1] = temp[2·i, 2·j + 1] + temp[2·i + 1, 2·j]
 
 Four real products are what a complex one takes, and the real contraction takes the road of all contractions: components that lie side by side are columns.  Conjugates are other signs in the second
-kernel.  It runs where each operand has a kept axis that the other misses; what is between the kernels is twice the result, so a reduction that is known to be short stays as it is.
+kernel.  It runs where each operand has a kept axis that the other misses; and where one has none, and the other lies along its own, the first is a single row.  What is between the kernels is twice the result, so a reduction
+that is known to be short stays as it is.
 --strict forbids it: two sums are subtracted where differences were summed.
 """
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..ir.expr import ZERO, Expr, call, load, var, where
+from ..ir.expr import ONE, ZERO, Expr, call, load, var, where
 from ..ir.graph import PARTS
 from ..ir.kernel import Alloc, Block, Buffer, Kernel, Let, Loop, Module, Store, identity_of, map_expressions, nested
 from ..ir.record import replace
@@ -71,21 +72,41 @@ def _twice(r: Rows, paired: frozenset[str], temps: set[str]) -> tuple[Kernel, Ke
         return None
     kept = {x.axis for x in r.chain}
     rows, columns = ([x for x in r.chain if x.axis in (e.names - other.names) & kept] for e, other in ((a, b), (b, a)))
+    names = Names((*r.sizes, *r.buffers, *temps, *defined(r.kernel.body)))
+    chain = r.chain
     if not rows or not columns:
-        return None
-    if rows[-1].axis == r.chain[-1].axis:  # the columns are the innermost axis
+        matrix, own = (a, rows) if rows else (b, columns)
+        if not own or own[-1] is not chain[-1] or not _consecutive(matrix, own[-1].axis, paired):
+            return None
+        one = Loop(names.fresh("one"), ZERO, ONE, (), "parallel")
+        rows, columns = rows or [one], columns or [one]
+        chain = (*chain[:-1], one, chain[-1])
+    if rows[-1].axis == chain[-1].axis:  # the columns are the innermost axis
         a, b, rows, columns = b, a, columns, rows
         products = [_turned(p) for p in products]
-    return _real(r, found, products, (a, b), (rows[-1], columns[-1]), paired, temps)
+    return _real(r, found, products, (a, b), chain, (rows[-1], columns[-1]), paired, names)
+
+
+def _consecutive(matrix: Expr, axis: str, paired: frozenset[str]) -> bool:
+    """Whether memory is consecutive along an axis of a matrix, components aside."""
+    index = matrix.args[:-1] if matrix.attr in paired else matrix.args
+    return index[-1] is var(axis)
 
 
 def _real(
-    r: Rows, found: Sum, products: list[Product], operands: tuple[Expr, Expr], doubled: tuple[Loop, Loop], paired: frozenset[str], temps: set[str]
+    r: Rows,
+    found: Sum,
+    products: list[Product],
+    operands: tuple[Expr, Expr],
+    kept: tuple[Loop, ...],
+    doubled: tuple[Loop, Loop],
+    paired: frozenset[str],
+    names: Names,
 ) -> tuple[Kernel, Kernel, Buffer]:
-    names = Names((*r.sizes, *r.buffers, *temps, *defined(r.kernel.body)))
+    """`kept`: the loops of the kernel, and the one of a single row where a vector has none."""
     dtype = operands[0].dtype
     twice = {x.axis: replace(x, axis=names.fresh(x.axis), stop=x.stop * 2) for x in doubled}
-    chain = [twice.get(x.axis, x) for x in r.chain]
+    chain = [twice.get(x.axis, x) for x in kept]
     between = Buffer(names.fresh("temp"), dtype, tuple(x.stop for x in chain))
     halves = {var(old): var(new.axis) // 2 for old, new in twice.items()}
 
@@ -108,16 +129,17 @@ def _real(
     touched = dict.fromkeys((*r.kernel.buffers, between.name))
     first = Kernel(r.kernel.name, tuple(touched), (*r.before, *nested(tuple(chain), body)), notes=(*r.kernel.notes, note))
 
-    def place(parts: tuple[int, int]) -> Expr:
+    def at(parts: tuple[int, int]) -> Expr:
         part = dict(zip((x.axis for x in doubled), parts, strict=True))
-        return load(between.name, dtype, *(var(x.axis) * 2 + part[x.axis] if x.axis in part else var(x.axis) for x in r.chain))
+        place = {x.axis: var(x.axis) if x in r.chain else ZERO for x in kept}
+        return load(between.name, dtype, *(place[x.axis] * 2 + part[x.axis] if x.axis in part else place[x.axis] for x in kept))
 
     sums: dict[str, Expr] = {}
     for s, (p, q) in zip(found.body, zip(products[::2], products[1::2], strict=True), strict=True):
         assert isinstance(s, Store)
         p, q = (p, q) if p.sign > 0 else (q, p)
-        x = place(p.parts) if p.sign > 0 else call("neg", place(p.parts))
-        sums[s.buffer] = call("add" if q.sign > 0 else "sub", x, place(q.parts))
+        x = at(p.parts) if p.sign > 0 else call("neg", at(p.parts))
+        sums[s.buffer] = call("add" if q.sign > 0 else "sub", x, at(q.parts))
     rest = tuple(s for s in r.inside(len(r.chain)) if not isinstance(s, (Alloc, Loop)) and not (isinstance(s, Store) and s.buffer in sums))
     results = map_expressions(rest, lambda e: rewrite(e, lambda n: sums.get(n.attr) if n.op == "load" else None))
     second = Kernel(r.kernel.name, tuple(touched), (*r.before, *nested(r.chain, results)))

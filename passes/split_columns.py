@@ -12,7 +12,8 @@
 
 By its columns alone such a sum is shared unevenly where they are few, and each thread jumps from row to row; piece by piece a thread reads whole rows, memory from one end to the other.
 
-It is done to kernels that `join_columns` would call *by columns* and leaves alone: one reduction, into scalars, over the rows of a matrix, or of a part of it.  It pays where a row of sums stays in the second cache and is
+It is done to kernels that `join_columns` would call *by columns* and leaves alone: one reduction, into scalars, over the rows of a matrix, or of a part of it, or several one after the other for each column (`column_stages.py`: a maximum, then a
+sum of exponentials).  Those are taken apart where the matrix comes from memory; where it stays near, the later ones read what the first has brought there.  It pays where a row of sums stays in the second cache and is
 some vectors long or in a few vectors whole, the matrix does not fit in the second, and there are some pieces; the sizes decide at run time.  L = 64·ceil(M / 1024): up to 16 pieces (more for a target of more than four cores), which are added up in their
 order, so the bits are the same for any number of threads; --strict forbids it for float sums and products.
 """
@@ -23,15 +24,16 @@ from collections.abc import Sequence
 
 from ..ir.bounds import Known
 from ..ir.expr import FALSE, TRUE, ZERO, Expr, both, call, ceildiv, const, load, maximum, minimum, product, var
-from ..ir.kernel import Alloc, Buffer, Kernel, Let, Loop, Module, Stmt, Store, identity_of, map_block, nested, statements
+from ..ir.kernel import Alloc, Buffer, If, Kernel, Let, Loop, Module, Stmt, Store, identity_of, map_block, nested, statements
 from ..ir.polynomial import poly
 from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
+from .column_stages import column_stages
 from .join_columns import CHUNK, LEAST, Member, by_columns, combined, either, own, parts_of
-from .rows import rows_of
-from .schedule.cost import ACCUMULATORS, first_lanes
+from .rows import Rows, rows_of
+from .schedule.cost import ACCUMULATORS, first_lanes, stream_bytes
 
 # Enough to be shared evenly by as many threads as read memory at its full speed, four for each core; each costs a row of sums that is cleared, stored and read again.  (Zen 4, two threads, memory at 100 GB/s, sixteen beside
 # sixty-four: 4096² floats 0.91 to 0.93, 2048 × 8192 0.91 to 0.97 of the time, 30000 × 500 as long.)
@@ -42,6 +44,9 @@ SUMS = 8
 # Bytes of a row of which the beginning and the end are not most of the work; or a row is in a few vectors, which are its sums.  (Zen 4, one thread, two: 300000 × 13 floats by AVX2 0.57 and 0.26, by AVX-512 0.5 and 0.54,
 # 10^6 × 1 0.76 and 0.38, 300000 × 8 0.7, 200000 × 20 0.6 and 0.7 of the time; by AVX2 200000 × 33, which is in between, 1.15.)
 NARROW = 256
+# (Zen 4, AVX-512, where several sums follow one another for each column, softmax and a norm along columns, one thread and two: 2048² floats 0.79 and 0.57, 0.61 and 0.68, 4096 × 1024 0.54 and 0.49, 0.62 and 0.63, 8000 × 2000 0.55 and
+# 0.55, 0.58 and 0.64 of the time; apart below 12 MiB: 600² 1.17 and 1.31, 1400² 1.04, 1.1 of it.)
+TOGETHER = "several sums of each column are taken one after the other where the matrix stays near, and in pieces of the rows, one after the other, where it comes from memory"
 
 
 def split_columns(ir: Module, target: Target, options: Options) -> Module:
@@ -50,18 +55,48 @@ def split_columns(ir: Module, target: Target, options: Options) -> Module:
     kernels: list[Kernel] = []
     temps: list[Buffer] = []
     for rows in rows_of(ir):
-        member = next((m for m in by_columns(rows, options.strict) if len(m.kept) == 1 and _of_a_matrix(m)), None)
-        fits = simplify(_fits(member, target), assuming(Known(ir.size_info()), both(*ir.requires))) if member else FALSE
-        if member is None or fits is FALSE:
+        stages, handed = column_stages(rows, [b.name for b in temps])
+        found = [_member(stage, options.strict) for stage in stages]
+        members = [m for m in found if m is not None]
+        fits = _condition(members, ir, target) if len(members) == len(stages) else FALSE
+        if fits is FALSE:
             kernels.append(rows.kernel)
             continue
-        found, parts = _split(member, fits, min(MOST_PIECES, max(LEAST_PIECES, 4 * target.cores)), [b.name for b in temps])
-        kernels += found
-        temps += parts
+        temps += [_where(fits, b) for b in handed]
+        for m in members:
+            (first, last), parts = _split(m, fits, min(MOST_PIECES, max(LEAST_PIECES, 4 * target.cores)), [b.name for b in temps])
+            if len(members) > 1 and fits is not TRUE:  # what the last of them does instead, it does for all
+                other = rows.kernel.body if m is members[-1] else ()
+                (choice,) = last.body
+                assert isinstance(choice, If)
+                names = Names((*m.rows.sizes, *m.rows.buffers, *(b.name for b in temps), *defined((*choice.body, *other))))
+                last = replace(
+                    last, body=(If(fits, unique_locals(choice.body, names.fresh), other),), notes=(*last.notes, TOGETHER) if other else last.notes
+                )
+            kernels += [first, last]
+            temps += parts
     if not temps:
         return ir
     numbered = tuple(replace(k, name=f"{ir.name}_{n}") for n, k in enumerate(kernels))
     return replace(ir, temps=(*ir.temps, *temps)).with_kernels(numbered)
+
+
+def _member(rows: Rows, strict: bool) -> Member | None:
+    return next((m for m in by_columns(rows, strict) if len(m.kept) == 1 and _of_a_matrix(m)), None)
+
+
+def _condition(members: list[Member], ir: Module, target: Target) -> Expr:
+    """The sizes for which it pays; several reductions of a column, of which the later ones read from the second cache what the first has brought there, are taken apart only where the matrix comes from memory."""
+    fits = [_fits(m, target) for m in members]
+    least = stream_bytes(target)
+    if len(members) > 1:
+        fits += [const(least).le(product((m.axis.stop, *(x.stop for x in m.kept))) * _read(m)) if least else FALSE for m in members]
+    return simplify(both(*fits) or TRUE, assuming(Known(ir.size_info()), both(*ir.requires)))
+
+
+def _read(m: Member) -> int:
+    """Bytes of an element of the matrix."""
+    return min(m.rows.buffers[name].dtype.bytes for name in _matrices(m))
 
 
 def _of_a_matrix(m: Member) -> bool:
@@ -97,7 +132,7 @@ def _fits(m: Member, target: Target) -> Expr:
     assert m.sum is not None
     row = product(tuple(x.stop for x in m.kept))
     sums = sum(s.value.dtype.bytes for s in m.sum.body if isinstance(s, Store))
-    read = min(m.rows.buffers[name].dtype.bytes for name in _matrices(m))
+    read = _read(m)
     wide = const(NARROW // read).le(row)
     if first_lanes(target):
         wide = call("bit_or", row.le(const(ACCUMULATORS * target.vector_bytes // read)), wide)
@@ -132,5 +167,9 @@ def _split(m: Member, fits: Expr, pieces: int, others: Sequence[str]) -> tuple[l
     touched = (*kernel.buffers, *(b.name for b in parts.values()))  # and what it does not touch is taken off the list
     note = f"up to {pieces} pieces of the rows, whose sums are added up in their order: threads read whole rows"
     first = Kernel(kernel.name, touched, either(fits, shared, ()), notes=(*kernel.notes, note))
-    temps = [replace(b, shape=(call("where", fits, count, ZERO), *b.shape[1:])) if fits is not TRUE else b for b in parts.values()]
-    return [first, combined(m, parts, count, fits, names)], temps
+    return [first, combined(m, parts, count, fits, names)], [_where(fits, b) for b in parts.values()]
+
+
+def _where(fits: Expr, b: Buffer) -> Buffer:
+    """The buffer, empty where it does not fit."""
+    return b if fits is TRUE else replace(b, shape=(call("where", fits, b.shape[0], ZERO), *b.shape[1:]))

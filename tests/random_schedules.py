@@ -26,7 +26,7 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
             return f"{name} {axis()} {rng.randint(1, 5)}" + (
                 f" tail={rng.choice(['guard', 'cut', 'cut spare=1', 'pad', 'pad aligned=1', 'cut aligned=1', 'clamp'])}" if name == "split" else ""
             )
-        case "collapse" | "join" | "ride":
+        case "collapse" | "join":
             return f"{name} {axis()} {axis()}"
         case "tile":
             return f"tile {axis()} {axis()} {rng.randint(1, 4)} {rng.randint(1, 4)} tail={rng.choice(['guard', 'pad', 'clamp'])}"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
-from luminal.ir.kernel import Kernel, Loop
+from luminal.ir.kernel import If, Kernel, Loop
 from luminal.ir.renaming import defined
 from luminal.passes.schedule import Facts, replay, unique
 
@@ -18,7 +18,7 @@ STRAIGHT = "(composite padded ((X{f32}[B H W C]) -> (Y{f32}[B P Q C])) (return (
 PADS = ((0, 0), (1, 2), (3, 1), (0, 0))
 
 
-LONG = "C > 64"  # rows that are never a few vectors, for which there would be a copy
+LONG = ("C > 64", "W >= 8")  # rows that are never a few vectors, for which there would be a copy, nor a few elements
 
 
 def scheduled(code: str, *assume: str) -> tuple[Kernel, Kernel, Facts]:
@@ -29,7 +29,7 @@ def scheduled(code: str, *assume: str) -> tuple[Kernel, Kernel, Facts]:
 
 def test_each_nest_has_loops_of_its_own() -> None:
     """What turns memory over goes through registers in blocks, and the threads share images and rows of one image."""
-    before, kernel, facts = scheduled(TURNED, LONG)
+    before, kernel, facts = scheduled(TURNED, *LONG)
     assert len(before.body) == 1
     assert len([s for s in kernel.body if isinstance(s, Loop)]) == 5, kernel.schedule
     assert any("turned over in registers" in n for n in kernel.notes), kernel.notes
@@ -50,9 +50,26 @@ def test_nests_that_are_turned_over_share_no_names() -> None:
 
 
 def test_what_turns_nothing_over_stays_together() -> None:
-    before, kernel, _ = scheduled(STRAIGHT, LONG)
+    before, kernel, _ = scheduled(STRAIGHT, *LONG)
     assert len(before.body) == len([s for s in kernel.body if isinstance(s, Loop)]) == 1
     assert not any(line.startswith("fission") for line in kernel.schedule)
+
+
+@pytest.mark.parametrize(("turned", "assume", "condition"), [
+    (TURNED, (), "8 <= W & 8 <= C"),
+    (TURNED, ("C > 64",), "8 <= W"),
+    (TURNED, ("C == 3",), None),
+    ("(composite padded ((X{f32}[B H W C]) -> (Y{f32}[B C P Q])) (return (pad (transpose X (0 3 1 2)) (0 0) (0 0) (1 2) (3 1))))", (), "8 <= C"),
+])  # fmt: skip
+def test_nests_stay_together_where_blocks_would_be_mostly_empty(turned: str, assume: tuple[str, ...], condition: str | None) -> None:
+    """Few elements of what is read side by side, or of what is stored, where lines are read one after the other all the same."""
+    _, kernel, _ = scheduled(turned, *assume)
+    if condition is None:
+        assert not any(line.startswith("fission") for line in kernel.schedule)
+    else:
+        assert kernel.schedule[0] == f"variant {condition}"
+        (choice,) = kernel.body
+        assert isinstance(choice, If) and len(choice.body) > 1
 
 
 @needs_cc

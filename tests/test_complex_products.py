@@ -36,12 +36,16 @@ DOUBLED = {
     "the other way round": "((A{c64}[M K] B{c64}[K N]) -> (C{c64}[N M])) (return (transpose (matmul A B)))",
     "of a product": "((A{c64}[M K] B{c64}[K N] D{c64}[N N]) -> (C{c64}[M N])) (return (matmul (matmul A B) D))",
     "batches and more axes": "((A{c64}[B M I K] B2{c64}[B K N]) -> (C{c64}[B M I N])) (return (einsum \"bmik,bkn->bmin\" A B2))",
+    "a row": "((x{c64}[K] B{c64}[K N]) -> (y{c64}[N])) (return (matmul (conj x) B))",
+    "a row for each batch, two axes of columns": "((x{c64}[B K] A{c64}[B K M N]) -> (y{c64}[B M N])) (return (einsum \"bk,bkmn->bmn\" x A))",
+    "a matrix turned over by a vector": "((A{c64}[K M] x{c64}[K]) -> (y{c64}[M])) (return (matmul (transpose (conj A)) x))",
     "loops": "((A{c64}[M K] B{c64}[K N] C{c64}[M N]) -> C) (dotimes (i M) (dotimes (j N) (dotimes (p K) (incf (aref C i j) (* (aref A i p) (aref B p j))))))",
 }  # fmt: skip
 NOTE = "a complex contraction is a real one of twice the rows and columns"
 APART = {
     "a sum of squares": "((A{c64}[M K]) -> (C{c64}[M])) (return (sum (* A A) :axis 1))",
-    "a vector": "((A{c64}[M K] x{c64}[K]) -> (C{c64}[M])) (return (matmul A x))",
+    "a vector along what is summed": "((A{c64}[M K] x{c64}[K]) -> (C{c64}[M])) (return (matmul A x))",
+    "two vectors": "((x{c64}[K] y{c64}[K]) -> (z{c64}[1])) (return (sum (* x y) :axis 0 :keepdims t))",
     "a real operand": "((A{f32}[M K] B{c64}[K N]) -> (C{c64}[M N])) (return (matmul (cast c64 A) B))",
     "few terms": "((A{c64}[M 4] B{c64}[4 N]) -> (C{c64}[M N])) (return (matmul A B))",
 }

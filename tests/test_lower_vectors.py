@@ -19,6 +19,34 @@ def test_a_vector_loop_loads_consecutive_elements() -> None:
     )
 
 
+def test_words_that_positions_are_do_not_count() -> None:
+    """What is made of them is computed in whole registers."""
+    expect(
+        """
+        for j in 0 .. 8 vector:
+          y[0, j] = cast.f32(cast.u32(bitcast.u64(j) >> 32:u64))
+        """,
+        """
+        y[0] = cast.f32x8(cast.u32x8(bitcast.u64x8(ramp.8) >> broadcast.8(32:u64)))
+        """,
+    )
+
+
+def test_words_that_named_data_becomes_do() -> None:
+    expect(
+        """
+        for j in 0 .. 8 vector:
+          let v: f32 = x[0, j]
+          y[0, j] = cast.f32(cast.u64(v) >> 1:u64)
+        """,
+        """
+        for j in 0 .. 2 unroll:
+          let v: f32x4 = vload.4 x[j * 4]
+          y[j * 4] = cast.f32x4(cast.u64x4(v) >> broadcast.4(1:u64))
+        """,
+    )
+
+
 def test_a_column_is_gathered() -> None:
     expect(
         """

@@ -114,10 +114,10 @@ def test_what_ranges_decide_is_not_asked() -> None:
         y[0] = where(q == broadcast.16(6), e, v)
     """)
     assert "let q: i16x16 = where(c, p, p + broadcast.16(2:i16))" in text
-    assert "let a: i16x16 = where(c, broadcast.16(7:i16), v)" in text
-    assert "let b: i16x16 = a\n" in text
-    assert "let d: i16x16 = b\n" in text
-    assert "let e: i16x16 = d\n" in text
+    assert "let a: i16x16 = where(~c, v, broadcast.16(7:i16))" in text
+    assert "let b: i16x16 = where(broadcast.16(true), a, broadcast.16(8:i16))" in text
+    assert "let d: i16x16 = where(broadcast.16(true), b, v)" in text
+    assert "let e: i16x16 = where(broadcast.16(false), v, d)" in text
     assert "y[0] = where(q == broadcast.16(6:i16), e, v)" in text
 
 

@@ -147,6 +147,17 @@ def test_long_chains_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(asked) <= 3 * 300
 
 
+@pytest.mark.parametrize(("rounds", "held"), [(1, [("cos", 0), ("log", 0)]), (20, [])])
+def test_what_long_results_share_is_not_computed_in_each_of_their_loops(rounds: int, held: list[tuple[str, int]]) -> None:
+    """Two of the numbers that a generator draws at once, of so many rounds."""
+    drawn = load("X", f32, var("i"))
+    for _ in range(rounds):
+        drawn = drawn * drawn + const(1.0, f32)
+    value = call("exp", call("log", drawn) * call("cos", drawn))
+    loop = Loop("i", const(0), size("N"), (Store("Y", (var("i"),), value),))
+    assert chains.candidates(loop) == held
+
+
 @pytest.mark.parametrize(("name", "order"), [("convolution", "o.0.0 g h.0"), ("convolution_padded", "j.0 j.1.0.0 i k.0 l.0")])
 def test_threads_have_panels_of_their_own(name: str, order: str) -> None:
     """What the windows meet is shared out first: groups, blocks of panels; then images, and blocks of rows."""

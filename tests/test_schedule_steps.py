@@ -17,7 +17,6 @@ from scheduling import CPU, HALVES, KERNELS, module, same
 ELASTIC = "split i 3 tail=pad\nexpand acc i.1\nfission i.1 around=p\nreorder p i.1.b\nexpand tile i.1.b"
 IN_BLOCKS = "split j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder j.0 i\nvectorize j.1.1.1\nunroll j.1.1.0"
 TILE = "split i 2 tail=pad\nsplit j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder i.0 j.0 j.1.0 i.1 j.1.1.0 j.1.1.1\nvectorize j.1.1.1\nunroll j.1.1.0\nunroll i.1"
-STRIP = "split j 4 tail=pad\nreorder j.0 i j.1\nexpand acc j.1\nfission j.1\nreorder p j.1.b\nstage B p j.1.b at=j.0"
 CHUNKS = "split p 8\nsplit i 4 tail=cut\naccumulate p.0 outside=i.1 space=private\nsplit i.1 2 tail=perfect\nsplit j 32 tail=cut\nexpand acc j.1\nfission j.1\nreorder p.1 j.1.b\nvectorize j.1.b"
 PANELS = "split i 2 tail=pad\nsplit j 32 tail=pad\nreorder j.0 i.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nreorder p i.1.b j.1.b\nstage B j.0 p j.1.b space=shared"
 ASKED = "split i 2 tail=pad\nsplit j 4 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nonce i.1.c j.1.c"
@@ -115,16 +114,6 @@ GOOD = {
         "join j q\nsplit q 8 tail=cut\nrfactor q.1\nvectorize q.1\nsplit q.t 4 tail=pad\nrfactor q.t.1 skip=1\nvectorize q.t.1",
     ),
     "join what both store": ("kept_twice", "join j q"),
-    "ride": ("gemm", f"{STRIP}\nride p.s i"),
-    "ride, in tiles and vectors": (
-        "gemm",
-        STRIP.replace("split j 4 tail=pad", "split i 3 tail=clamp\nsplit j 4 tail=pad")
-        .replace("j.0 i j.1", "j.0 i.0 i.1 j.1")
-        .replace("acc j.1", "acc i.1 j.1")
-        .replace("fission j.1", "fission i.1 j.1")
-        .replace("reorder p j.1.b", "reorder p i.1.b j.1.b")
-        + "\nvectorize j.1.b\nride p.s i.0",
-    ),
     "expand over a length": ("softmax", "expand m i\nexpand s i\nfission i"),
     "stage": ("gemm", "split p 4\nsplit i 4 tail=pad\nstage A p.0 p.1 i.1 at=i.0"),
     "stage once": ("gemm", "stage B j p"),
@@ -190,8 +179,6 @@ GOOD = {
     "accumulate across one loop": ("matmul_bias", "split p 8\naccumulate p.0 into=C outside=j"),
     "compute_at": ("two_stage", "compute_at t j"),
     "compute_at after splits": ("two_stage", "split j 4\ncompute_at t j.1"),
-    "keep": ("distances", "keep t"),
-    "keep, in a loop of its own": ("pointwise", "keep t\nexpand t.kept j\nfission j\nsplit j 4 tail=cut\nvectorize j.1"),
     "hold": ("chain", "hold j exp"),
     "hold over a length": ("chain", "hold j exp\nexpand j.exp j"),
     "hold, in loops of their own": (

@@ -10,7 +10,7 @@ import pytest
 from cascades import OPTIONS, SEED, before, naive
 from compilers import needs_cc
 from luminal.ir.graph import Graph
-from luminal.ir.kernel import Module
+from luminal.ir.kernel import If, Module
 from luminal.ir.record import replace
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
@@ -44,6 +44,13 @@ LEFT = {
 
 
 SMALLER = replace(SMALL, l2=1 << 15)  # from 8192 elements on
+ONE_AFTER_THE_OTHER = {
+    "variance": "((X{f32}[M N]) -> (V{f32}[N])) (setf d (- X (mean X :axis 0 :keepdims t))) (return (mean (* d d) :axis 0))",
+    "logsumexp": "((X{f32}[M N]) -> (L{f32}[N])) (return (logsumexp X :axis 0))",
+    "softmax": "((X{f32}[M N]) -> (Y{f32}[M N])) (return (softmax X :axis 0))",
+    "norm": "((X{f32}[M N]) -> (Y{f32}[M N])) (setf d (- X (mean X :axis 0))) (return (/ d (sqrt (+ 1 (mean (* d d) :axis 0)))))",
+}
+FAR = replace(SMALL, l3=1 << 19, vector_bytes=32)  # from 65536 elements on
 
 
 @pytest.fixture
@@ -78,6 +85,35 @@ def test_many_rows_are_summed_up_in_pieces(name: str, monkeypatch: pytest.Monkey
 def test_what_is_left_as_it_is(name: str) -> None:
     whole = module(LEFT[name])
     assert split_columns(whole, SMALL, OPTIONS) is whole, show(split_columns(whole, SMALL, OPTIONS))
+
+
+@pytest.mark.usefixtures("short_sums")
+@pytest.mark.parametrize("name", ONE_AFTER_THE_OTHER)
+def test_sums_of_each_column_that_follow_one_another(name: str) -> None:
+    """Where the matrix comes from memory each is summed up in pieces; where it stays near they are one kernel."""
+    whole = module(ONE_AFTER_THE_OTHER[name])
+    split = split_columns(whole, FAR, OPTIONS)
+    assert len(split.kernels) == len(whole.kernels) + 3, show(split)
+    (choice,) = split.kernels[3].body
+    assert isinstance(choice, If) and choice.orelse == whole.kernels[0].body
+    verify(split)
+    assert read(show(split)) == split
+    assert split_columns(split, FAR, OPTIONS) == split
+    assert split_columns(whole, replace(FAR, l3=1 << 20), OPTIONS) != split
+    graph: Graph = naive(ONE_AFTER_THE_OTHER[name])
+    legal = legalize(split, TARGET, OPTIONS)
+    for seed, (m, n) in enumerate([(0, 64), (1, 1), (1023, 64), (1037, 65)]):
+        sizes = {"M": m, "N": n}
+        print(f"seed {SEED + seed}, sizes {sizes}")
+        inputs = draw(graph, sizes, SEED + seed)
+        agree(outputs(legal, inputs, sizes, seed), meaning(graph, inputs, sizes), graph, f"{name}, seed {seed}, sizes {sizes}")
+
+
+def test_a_column_that_reads_what_another_has_stored_stays() -> None:
+    whole = module(ONE_AFTER_THE_OTHER["softmax"])
+    crossed = read(show(whole).replace("temp[i] = acc[]", "temp[N - i - 1] = acc[]"))
+    assert crossed != whole
+    assert split_columns(crossed, FAR, OPTIONS) is crossed
 
 
 @pytest.mark.parametrize("part", ["(1 M) _", "(1 (- M 1)) (2 N)", "(0 M 2) (1 N)"])

@@ -249,7 +249,7 @@ def _loops(subject: Subject) -> Iterator[str]:
             continue
         if s.pragma and s.pragma not in PRAGMAS:
             yield f"{p.title}: the loop over {s.var} has the pragma {s.pragma!r}"
-        if s.times and (s.pragma != "unroll" or s.times < 2):
+        if s.times and (s.pragma != "unroll" or s.times < 1):
             yield f"{p.title}: the loop over {s.var} is unrolled {s.times} times, which is not a loop that is unrolled, or no number of times"
         if s.step.is_const and s.step.attr == 0:
             yield f"{p.title}: the loop over {s.var} has the step 0"

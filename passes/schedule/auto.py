@@ -158,11 +158,18 @@ def _few_rows(plan: Plan) -> bool:
 def _apart(plan: Plan) -> bool:
     from .apart import apart
 
-    if not apart(plan):
+    part = plan.another()
+    pays = apart(part)
+    if pays is FALSE:
         return False
-    whole = _one_by_one(replace(plan.kernel, notes=()), plan.facts, plan.target, plan.options)
-    plan.kernel = replace(whole, notes=())
+    whole = _one_by_one(replace(part.kernel, notes=()), plan.facts, plan.target, plan.options)
     plan.note(*whole.notes)
+    if pays is not TRUE:
+        rest = plan.another()
+        _vectors(rest)
+        whole = variants.choose(plan.kernel, [(pays, whole), *variants.parts_of(rest.kernel, plan.kernel)])
+        plan.note(*rest.notes)
+    plan.kernel = replace(whole, notes=())
     return True
 
 

@@ -155,11 +155,7 @@ def _rows(chain: tuple[str, ...], moving: set[str]) -> tuple[str, ...]:
 def _dear(row: Loop) -> list[str]:
     """Where a loop over rows stores one value a row that takes a function which, for a single number, is a call."""
     stores = [s for s in row.body if isinstance(s, Store) and not s.combiner and s.index == (var(row.axis),)]
-    return [s.buffer for s in stores if _long(s.value)]
-
-
-def _long(e: Expr) -> bool:
-    return any(operation(n.op) >= LONG for n in postorder(e))
+    return [s.buffer for s in stores if any(operation(n.op) >= LONG for n in postorder(s.value))]
 
 
 def rough(plan: Plan) -> None:
@@ -219,7 +215,6 @@ class Cascade:
         plan = self.plan
         self.order_rows()
         uneven = self.uneven()
-        kept = self.keep()
         batch, row = self.plan.collapsed(self.batch_axes), self.plan.collapsed(self.row_axes)
         height = plan.extent(row)
         instructions = self.instructions or [None] * len(self.nests)
@@ -233,7 +228,7 @@ class Cascade:
         self.rows = rows = most if height is None else max(1, min(most, height))
         row_tiles = self.row_tiles(rows)
         plan.do("split", row, rows * row_tiles, tail="pad")
-        self.block_rows(f"{row}.1", kept)
+        self.block_rows(f"{row}.1")
         parts = [p for nest, i in zip(self.nests, instructions, strict=True) for p in by_width(plan, nest, i, self.block.columns)]
         self.nests, instructions = [p.nest for p in parts], [p.instruction for p in parts]
         for part in parts:
@@ -290,18 +285,8 @@ class Cascade:
         if order != self.row_axes and not self.plan.tried("reorder", *self.batch_axes, *order):
             self.row_axes = order
 
-    def keep(self) -> list[str]:
-        """What is named for the results of a row, and takes a long function, is computed for all rows of a block by vectors, not for each result by a call.  The buffers of it."""
-        kept: list[str] = []
-        for s in find(self.plan.kernel, self.row_axes[-1]).body:
-            if isinstance(s, Let) and _long(s.value):
-                before = self.plan.kernel
-                if not self.plan.tried("keep", s.name):
-                    kept.append(self.plan.newest(before))
-        return kept
-
-    def block_rows(self, row: str, kept: Sequence[str] = ()) -> None:
-        """The loop over the rows of a block goes inside the loop over tiles, and around each contraction of it and what stands between them; what is `kept` for the results of a row is for all rows."""
+    def block_rows(self, row: str) -> None:
+        """The loop over the rows of a block goes inside the loop over tiles, and around each contraction of it and what stands between them."""
         plan = self.plan
         distribute(self.plan, row, (self.along,))
         inner = self.outside(self.along)
@@ -313,10 +298,6 @@ class Cascade:
             plan.do("reorder", plane, inner)
             mixes = tuple(s.axis for s in plan.loop(inner).body if isinstance(s, Loop) and sums_inside(s))
             distribute(self.plan, inner, mixes)
-        for x in all_loops(plan.kernel):
-            for s in x.body:
-                if isinstance(s, Alloc) and s.buffer.name in kept and not s.buffer.shape:
-                    plan.do("expand", s.buffer.name, x.axis)
         for x in all_loops(plan.kernel):
             dear = _dear(x) if x.kind == "parallel" else []
             for s in x.body if dear and planes else ():

@@ -1,4 +1,4 @@
-"""Long chains of operations, taken apart: the steps `hold` and `keep`, and the values for which the first pays.
+"""Long chains of operations, taken apart: the step `hold`, and the values for which the first pays.
 
 A core works on as many iterations at once as its schedulers hold operations that wait for operands.  The exponential of a sine is some fifty operations, most of which wait for the one before:
 too few iterations fit to hide that, and other vectors side by side in the loop would fill the schedulers in the same way.  Half of the chain in a loop of its own needs half the time for an
@@ -8,16 +8,16 @@ iteration and half the places, so both loops run at the speed of their instructi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import islice
 
-from ...ir.expr import Expr, load, var
+from ...ir.expr import Expr, load
 from ...ir.kernel import Alloc, Buffer, Kernel, Let, Loop, Store, map_expressions, written
 from ...ir.primops import OPS
 from ...ir.record import replace
 from ...ir.walks import postorder, substitute
 from ..costs import operation
-from .tree import Facts, StepError, find, fresh, names_taken, path_to, replace_at, replace_loop
+from .tree import Facts, StepError, find, fresh, names_taken, replace_loop
 
 LONG = 12.0  # operations (of `costs.py`) of a function that is a polynomial and more
 
@@ -56,50 +56,34 @@ def hold(kernel: Kernel, facts: Facts, axis: str, operator: str, which: int = 0)
     return replace_loop(kernel, axis, lambda x: (replace(x, body=tuple(body)),))
 
 
-def keep(kernel: Kernel, facts: Facts, name: str) -> Kernel:
-    """The value of a `let` gets a buffer of its own.
-
-        for i in 0 .. N:                        for i in 0 .. N:
-          let t = exp(z - m[i])                   alloc t.kept: f32[] stack
-          for k in 0 .. E:              →         t.kept[] = exp(z - m[i])
-            Y[i, k] = A[i, k] / t                 for k in 0 .. E:
-                                                    Y[i, k] = A[i, k] / t.kept[]
-
-    It is no integer, of which addresses are made.  A `let` is computed again in each part of a loop that uses it, and what loads memory in each iteration; `expand` and `fission` compute what is kept for many rows by vectors.
-    """
-    path = path_to(kernel.body, lambda s: isinstance(s, Let) and s.name == name)
-    if not path:
-        raise StepError(f"keep: no let `{name}`")
-    let = path[-1]
-    assert isinstance(let, Let)
-    if let.value.dtype.is_integer:
-        raise StepError(f"keep: `{name}` is an integer, which addresses are made of")
-    buffer = Buffer(fresh(f"{name}.kept", names_taken(kernel)), let.value.dtype, (), "stack", align=64)
-    here = {var(name, let.value.dtype): load(buffer.name, buffer.dtype)}
-    body = replace_at(kernel.body, path, (Alloc(buffer), Store(buffer.name, (), let.value)))
-    return kernel.with_body(map_expressions(body, lambda e: substitute(e, here)))
-
-
 def candidates(loop: Loop) -> list[tuple[str, int]]:
-    """The long results that other long ones are made of, as `hold` names them, last first: what is held does not change the count of those before it.  None where several results share values."""
+    """The long results that other long ones are made of, as `hold` names them, last first: what is held does not change the count of those before it.  None where several loops would compute
+    as much as another long one again (two of the numbers that one round of a generator draws), or where several results share values."""
     if sum(isinstance(s, Store) for s in loop.body) != 1 or not all(isinstance(s, (Store, Let)) for s in loop.body):
         return []
     values = {s.name: s.value for s in loop.body if isinstance(s, Let)}
-    stack = [a for v in _computed(loop) if operation(v.op) >= LONG for a in v.args]
-    inside: set[Expr] = set()  # of long ones
-    while stack:
-        n = stack.pop()
-        if n not in inside:
-            inside.add(n)
-            stack += [values[n.attr]] if n.op == "var" and n.attr in values else n.args if n.op in OPS else ()
+
+    def beneath(stack: list[Expr], held: Container[Expr]) -> set[Expr]:
+        """These, and what they are made of that is not held."""
+        found: set[Expr] = set()
+        while stack:
+            n = stack.pop()
+            if n not in found and n not in held:
+                found.add(n)
+                stack += [values[n.attr]] if n.op == "var" and n.attr in values else n.args if n.op in OPS else ()
+        return found
+
+    inside = beneath([a for v in _computed(loop) if operation(v.op) >= LONG for a in v.args], ())  # of long ones
     before: Counter[str] = Counter()
-    counted: list[tuple[str, int]] = []
+    held: dict[Expr, tuple[str, int]] = {}
     for v in _computed(loop, always=True):
         if operation(v.op) >= LONG:
             if v in inside:
-                counted.append((v.op, before[v.op]))
+                held[v] = v.op, before[v.op]
             before[v.op] += 1
-    return counted[::-1]
+    loops = [beneath([*v.args], held) for v in held] + [beneath([s.value for s in loop.body if isinstance(s, Store)], held)]
+    work = [sum(operation(n.op) for n in found if n.op in OPS) for found in (*loops, set[Expr]().union(*loops))]
+    return [] if sum(work[:-1]) - work[-1] >= LONG else [*held.values()][::-1]
 
 
 def _holds(e: Expr, value: Expr) -> bool:

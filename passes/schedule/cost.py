@@ -20,6 +20,9 @@ WIDE_VECTORS = 4
 # Tiles of columns behind which a single vector that is left over does not count.  (Emerald Rapids, one thread, f32, against fewer rows: 64×64×256 1.06, 64×64×304 1.05, 32×256×448 1.15 × as fast; 64³ 0.96, 100³ 0.91.)
 SINGLE_AMONG = 5
 MOST_ACCUMULATORS = 8  # of a maximum that keeps NaN: an instruction more waits for each (Golden Cove, rows of 4096 from the second cache: logsumexp and softmax take 0.93 of the time)
+# Elements of either axis from which on blocks are turned over though other nests stand beside them.  (Zen 4, one thread, images with a border added while their channels come from the end or go there, blocks beside nests that stay
+# together, AVX-512 and AVX2: 3 and 4 channels of 224² 1.6 to 2.5 and 1.6 to 2.5, 6 channels 1.2 to 1.6 and 1.3 to 1.8, 8 channels of 112² 1.0 to 1.3 and 0.8 to 1.0, 12 channels 0.7 and 1.1 of the time.)
+FEW_TURNED = 8
 FEW_VECTORS = 4  # that a loop has at most: what whole ones save by asking nothing, a loop more costs, and so does asking for the next few
 TURNS = 8  # of so many, at least: before and after the loop each is a few instructions
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years

@@ -83,7 +83,6 @@ STEPS: Final[dict[str, Step]] = {
     "sink": Step("distribute.sink", "n", {"inline": "i"}),
     "once": Step("doubts.once", "nn"),
     "join": Step("joins.join", "nn"),
-    "ride": Step("rides.ride", "nn"),
     "stage": Step(
         "staging.stage",
         "nn+",
@@ -94,7 +93,6 @@ STEPS: Final[dict[str, Step]] = {
     "spill": Step("staging.spill", "nn", {"turned": "i"}),
     "compute_at": Step("producers.compute_at", "nn"),
     "hold": Step("chains.hold", "nni?"),
-    "keep": Step("chains.keep", "n"),
     "tabulate": Step("tables.tabulate", "n+"),
     "accumulate": Step("reductions.accumulate", "n", {"into": "n", "outside": "n", "space": "n"}),
     "rfactor": Step("reductions.rfactor", "n", {"skip": "i", "into": "n"}),

@@ -4,7 +4,7 @@
      for pieces of a longer reduction, or positions of all its axes but the last, where the output can hold the sums so far
       for column.0                               strips as wide as the registers allow; another such nest has narrower ones of what is left over
         pack the column operand                  one strip [p, columns], the thread's own
-        for row.0, row.1                         the first tile packs what it reads (`ride`), so that no time is spent on nothing but copies
+        for row.0, row.1
           acc[rows, columns] in registers        A[row, p] is read where it lies
 
 A tile's few rows are read from one end to the other, one element of each for many multiply-adds: a copy would make nothing faster.  Nor would it where these elements lie side by side, a line for each step
@@ -146,7 +146,7 @@ def _schedule(plan: Plan, found: Contraction, block: Blocking, piece: int) -> No
         plan.do("reorder", *((batch,) if batch else ()), f"{row}.0.0", pieces)
     if width is not None and width % block.wide_columns == 0:
         plan.do("split", column, block.wide_columns)
-        _ahead(plan, _strips(plan, found, acc, (f"{row}.0.1", f"{row}.1"), column, depth, at), column, f"{row}.0.1")
+        _strips(plan, found, acc, (f"{row}.0.1", f"{row}.1"), column, depth, at)
     else:
         plan.do("split", column, block.wide_columns, tail="cut")
         before = plan.kernel
@@ -155,7 +155,7 @@ def _schedule(plan: Plan, found: Contraction, block: Blocking, piece: int) -> No
         body = plan.loop(f"{column}.t").body
         (rest,) = (s.buffer.name for s in body if isinstance(s, Alloc))
         (deep,) = (x.axis for x in all_loops(body) if x.kind == "reduce")
-        _ahead(plan, _strips(plan, found, acc, (f"{row}.0.1", f"{row}.1"), column, depth, at), column, f"{row}.0.1")
+        _strips(plan, found, acc, (f"{row}.0.1", f"{row}.1"), column, depth, at)
         plan.do("split", f"{column}.t", _narrow(width, block), tail="pad")
         _strips(plan, found, rest, (outer, inner), f"{column}.t", deep, at)
     plan.do("parallel", plan.collapsed((*((batch,) if batch else ()), f"{row}.0.0")))
@@ -167,8 +167,8 @@ def _narrow(width: int | None, block: Blocking) -> int:
     return block.columns if width is None else max(VECTORS * lanes, -(-(width % block.wide_columns) // lanes) * lanes)
 
 
-def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, str], column: str, depth: str, at: str) -> list[str]:
-    """One nest of strips, of the loop `column` that is split already; `at`: the loop inside which rows are made before any strip goes by, "" where they are read as they are.  The names of the copies of columns."""
+def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, str], column: str, depth: str, at: str) -> None:
+    """One nest of strips, of the loop `column` that is split already; `at`: the loop inside which rows are made before any strip goes by, "" where they are read as they are."""
     tiles, row = rows
     plan.do("reorder", f"{column}.0", tiles, row, f"{column}.1")
     plan.do("expand", accumulator, row, f"{column}.1")
@@ -178,7 +178,7 @@ def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, s
     tile = RegisterTile(plan, accumulator, row.removesuffix(".1"), column, depth)
     from .vectors import vectors_inside
 
-    copies = tile.stage_own_columns(found.column_operands, f"{column}.0")
+    tile.stage_own_columns(found.column_operands, f"{column}.0")
     if at:
         for buffer in found.row_operands:
             before = plan.kernel
@@ -186,12 +186,3 @@ def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, s
             if not plan.tried("stage", buffer, tiles, r, depth, at=at):
                 vectors_inside(plan, [plan.loop(plan.copying(plan.newest(before), before)[-1])])
     tile.finish()
-    return copies
-
-
-def _ahead(plan: Plan, copies: list[str], column: str, tiles: str) -> None:
-    """The first tile of rows packs what it reads.  Of what wide strips leave over it would be one strip, for which that has made no difference."""
-    for packed in copies:
-        around = [x.axis for x in plan.around_store(packed)[0]]
-        refused = plan.tried("ride", around[around.index(f"{column}.0") + 1], tiles)
-        plan.note(f"`{packed}` is packed first: {refused}" if refused else f"`{packed}` is packed while its first tile of rows is multiplied")

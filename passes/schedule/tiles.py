@@ -116,20 +116,19 @@ class RegisterTile:
                 if plan.tried("collapse", first, second):
                     break
 
-    def stage_own_columns(self, buffers: Sequence[str], at: str) -> list[str]:
-        """Panels of columns that each thread packs for itself, one for each iteration of `at`: the local buffers."""
-        plan, copies = self.plan, list[str]()
+    def stage_own_columns(self, buffers: Sequence[str], at: str) -> None:
+        """Panels of columns that each thread packs for itself, one for each iteration of `at`."""
+        plan = self.plan
         for buffer in buffers:
             before = plan.kernel
             _, c = self.compute()
             if not self.reads(buffer, c):  # it was packed with what it is multiplied by or added to
                 continue
             plan.do("stage", buffer, self.depth, c, at=at)
-            copies.append(plan.newest(before))
-            *_, deep, inner = plan.copying(copies[-1], before)
-            if not turned(plan, copies[-1], before):
-                self.in_vectors(copies[-1], deep, inner)
-        return copies
+            packed = plan.newest(before)
+            *_, deep, inner = plan.copying(packed, before)
+            if not turned(plan, packed, before):
+                self.in_vectors(packed, deep, inner)
 
     def ahead(self, tile: str, panel: str) -> None:
         """Where the last cache is far away, the next panel of columns is on its way while one is worked on."""

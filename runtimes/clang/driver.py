@@ -147,8 +147,6 @@ class Driver:
         if target.vector_bytes == 64 and compiler.family != "zig":
             flags.append("-mprefer-vector-width=512")
         if compiler.family == "gcc":
-            # what one iteration of a tile reads and the next reads again would be kept, in general registers and on the stack, instead of loaded as a broadcast: a convolution 1.1 times as slow
-            flags.append("-fno-predictive-commoning")
             if target.vector_bytes == 64 and "-march=native" in flags:
                 # for a machine that it knows by its elder, gcc takes loads for free, and reads a matrix again for each row of a register tile (decode of four queries 1.4 times as slow on Zen 4)
                 flags.append("-mtune=skylake-avx512")
