@@ -38,6 +38,8 @@ MODULES = (
     "ir/ranges",
     "ir/simplify",
     "ir/statement",
+    "ir/verify/expressions",
+    "ir/verify/program",
     "ir/walks",
     "ir/witness",
     "passes/hoist",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path as FilePath, PurePath
 
 from .ast import Composite
@@ -11,10 +12,13 @@ from .names import fold
 from .source import Place, error, whole
 
 MAX_COMPOSITES = 1000  # of one file
+REMEMBERED = 1024  # texts: twice as many as the library has
 
 
+@lru_cache(REMEMBERED)
 def read(text: str, file: str = "<stdin>") -> tuple[Composite, ...]:
     """All composites of a text, in order.  `.toml` and `.lisp` say the notation; without a suffix a text that starts with `(` is an S-expression.
+    The same text of the same file is read once: what calls the library, compilation after compilation, reads the same few files of it.
 
     Raises SourceError with every mistake that could be told apart (codes E0101 … E0205)."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")

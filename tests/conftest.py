@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 TOGETHER = {
     f"tests/test_{name}.py"
     for name in (
-        "ask_after", "cuda_composites", "cuda_operators", "cuda_shim", "dtype_table", "gpu_cascade", "gpu_matrix", "guarded_gathers", "language_forms", "levels",
-        "loops_forms", "packaging",
+        "across_memory", "ask_after", "cuda_composites", "cuda_operators", "cuda_shim", "dtype_table", "gpu_cascade", "gpu_matrix", "guarded_gathers", "language_forms", "levels",
+        "loops_forms", "one_position", "overlaps", "packaging", "short_rows", "strips",
     )
 }  # fmt: skip
 
@@ -119,11 +120,35 @@ def key_of() -> Iterator[Callable[..., str | None]]:
 def plain_c() -> Iterator[None]:
     """Within a file that asks for this, the C compiler does not optimise: -O3 takes it up to twenty times as long as our passes, and it is those that are tested.  What is optimised is run
     by the tests of samples, of the command line and of operators."""
+    with _compiled_at("-O0"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def simple_c() -> Iterator[None]:
+    """Within a file that asks for this, C is compiled at -O1: what reads undefined behaviour as it likes is there, what takes most of the time of -O3 (loops that become vectors) is not."""
+    with _compiled_at("-O1"):
+        yield
+
+
+@contextmanager
+def _compiled_at(level: str) -> Iterator[None]:
     from plain import plain
 
     with pytest.MonkeyPatch.context() as patch:
-        for owner, name, method in plain():
+        for owner, name, method in plain(level):
             patch.setattr(owner, name, method)
+        yield
+
+
+@pytest.fixture(scope="module")
+def quick_ceilings() -> Iterator[None]:
+    """Within a file that asks for this, each ceiling of the machine is run once: which form of it is the best matters to nobody there, and finding it takes seconds of every `bench`."""
+    from luminal.search.bench import ceiling
+    from luminal.search.bench.blocks import Method
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ceiling, "METHOD", Method(blocks=1, runs=1, seconds=0, pause=0, again=0))
         yield
 
 

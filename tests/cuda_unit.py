@@ -54,9 +54,13 @@ class Unit:
 def unit(path: Path, programs: Mapping[str, Program], on: Target) -> Unit:
     """Each program in a namespace of its own; what is `extern "C"` is told apart by the prefixes."""
     runtime = find("cuda")
-    sources = {prefix: runtime.render(p, on, prefix).source for prefix, p in programs.items()}
-    runtime.build(Rendered(together(sources), "", ".cu"), on, "host", path, 120, [])
-    return Unit(dict(programs), sources, path)
+    return built_together(path, programs, {prefix: runtime.render(p, on, prefix).source for prefix, p in programs.items()}, on)
+
+
+def built_together(path: Path, programs: Mapping[str, Program], sources: Mapping[str, str], on: Target) -> Unit:
+    """The same of what has its source."""
+    find("cuda").build(Rendered(together(sources), "", ".cu"), on, "host", path, 120, [])
+    return Unit(dict(programs), dict(sources), path)
 
 
 def together(sources: Mapping[str, str]) -> str:

@@ -10,20 +10,28 @@ from pathlib import Path
 from typing import Any
 
 
-def plain() -> list[tuple[type, str, Any]]:
-    """Methods of drivers (their class and name), each with what takes its place."""
+def plain(level: str = "-O0") -> list[tuple[type, str, Any]]:
+    """Methods of drivers (their class and name), each with what takes its place: C is compiled at this level."""
     from luminal.runtimes.clang.driver import Driver
     from luminal.runtimes.cuda.driver import Driver as Cuda
 
     flags, commands = Driver.flags, Cuda._host_commands
 
     def plain_flags(self: Driver, compiler: Any, target: Any) -> tuple[str, ...]:
-        return tuple("-O0" if f in ("-O1", "-O3") else f for f in flags(self, compiler, target) if f not in ("-g", "-g1"))
+        return tuple(level if f in ("-O1", "-O3") else f for f in flags(self, compiler, target) if f not in ("-g", "-g1"))
 
     def plain_commands(self: Cuda, target: Any) -> list[list[str]]:
-        return [["-O0" if word == "-O2" else word for word in command] for command in commands(self, target)]
+        return [[level if word == "-O2" else word for word in command if word != "-g"] for command in commands(self, target)]
 
     return [(Driver, "flags", plain_flags), (Cuda, "_host_commands", plain_commands)]
+
+
+def plain_compiler(folder: Path, command: str) -> str:
+    """A command that compiles as another does, and does not optimise: for processes of their own, as $CC."""
+    place = folder / "plain-cc"
+    place.write_text(f'#!/bin/sh\nexec {command} "$@" -O0 -g0\n')
+    place.chmod(0o755)
+    return str(place)
 
 
 def printed(code: str, threads: Iterable[int]) -> list[str]:
@@ -42,4 +50,4 @@ def printed(code: str, threads: Iterable[int]) -> list[str]:
     ]
 
 
-__all__ = ["plain", "printed"]
+__all__ = ["plain", "plain_compiler", "printed"]

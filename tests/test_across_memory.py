@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 
 import luminal
@@ -64,6 +65,11 @@ def test_rows_of_an_image_are_one_and_threads_share_it() -> None:
     assert not any(isinstance(s, Loop) and s.stop.names == {"W"} for s in statements(kernel.body))
 
 
+@cache
+def compiled(text: str, target: str) -> luminal.Composite:
+    return luminal.compile(text, target=target)
+
+
 @needs_cc
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize(
@@ -75,7 +81,7 @@ def test_what_comes_out(shape: tuple[int, ...], op: str) -> None:
     if prod(shape):
         x.flat[0], x.flat[-1] = -np.inf if op != "var" else 3, 50
     for target in ("x86-64-v3", "native"):
-        got = luminal.compile(text(form, op), target=target)(x)
+        got = compiled(text(form, op), target)(x)
         np.testing.assert_allclose(got, expected(op, x, axis), rtol=2e-5, atol=1e-5, err_msg=f"{op} {shape} {target} seed {SEED}")
 
 

@@ -38,6 +38,7 @@ from luminal.search.operations import iterations
 from luminal.search.trial import Result
 
 QUICK = ["--blocks", "1", "--runs", "1"]
+pytestmark = pytest.mark.usefixtures("quick_ceilings")
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

@@ -15,6 +15,8 @@ from luminal.ir.kernel import If, Let, Loop, Store, statements
 from luminal.ir.walks import postorder
 from luminal.passes.schedule.tree import walk_paths
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 20
 TEXT = """
 [composite]

@@ -11,6 +11,8 @@ from luminal.ir.expr import const, vload
 from luminal.ir.walks import postorder
 from luminal.passes.lower.vectors.columns import column, rows
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 # each element depends on all that stand before it, so rows are values
 RUNNING = """(composite running ((X{%s}[N %d]) -> (Y{%s}[N %d]))
   (setf Y X)

@@ -17,6 +17,8 @@ from luminal.compiler import Settings, compilations
 from luminal.ir.errors import Unsupported, UsageError
 from luminal.ir.primops import OPS
 from luminal.runtimes import find
+from luminal.runtimes.clang.compiler import find_compiler
+from plain import plain_compiler
 
 ROOT = Path(__file__).parent.parent
 
@@ -55,7 +57,10 @@ def test_a_runtime_spells_the_elementwise_primops_and_no_more(here: Path) -> Non
 @needs_cc
 def test_a_runtime_passes_its_own_tests(here: Path) -> None:
     luminal("new", "runtime", "mine")
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "mine"], capture_output=True, text=True, timeout=240)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "mine"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=240, env={**os.environ, "CC": plain_compiler(here, " ".join(find_compiler("").command))}
+    )
     assert done.returncode == 0, done.stdout
 
 
@@ -73,7 +78,7 @@ def test_a_library_passes_its_own_tests_and_is_built_once(here: Path) -> None:
     command = here / "luminal"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m luminal.cli "$@"\n')
     command.chmod(0o755)
-    words = ["make", "-C", "vectors", f"LUMINAL={command}"]
+    words = ["make", "-C", "vectors", f"LUMINAL={command}", f"CC={plain_compiler(here, 'cc')}"]
     done = subprocess.run([*words, "test"], capture_output=True, text=True, timeout=240, env={**os.environ, "MAKEFLAGS": ""})
     assert done.returncode == 0 and "cosine: ok" in done.stdout, done.stdout + done.stderr
     assert {p.name for p in (here / "vectors/build").iterdir()} >= {"libvectors.a", "cosine.h", "normalize.h", "cosine.d"}

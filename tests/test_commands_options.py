@@ -24,6 +24,8 @@ from luminal.runtimes.clang.compiler import find_compiler
 from luminal.runtimes.keep import NOTES
 from processes import PATIENCE, alive, started, waited
 
+pytestmark = pytest.mark.usefixtures("plain_c", "quick_ceilings")
+
 ROOT = Path(__file__).parent.parent
 GEMM = str(ROOT / "samples/gemm.toml")
 PYTHON = [sys.executable, "-m", "luminal.cli"]

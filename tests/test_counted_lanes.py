@@ -13,6 +13,8 @@ from luminal.ir.graph import Port, Size
 from luminal.ir.program import Call, For, Function, Param, Program, StoreTo
 from luminal.runtimes import find
 
+pytestmark = pytest.mark.usefixtures("simple_c")
+
 INNER = "(composite inner ((X{%s}[M N](where N > 2)) -> Y) (return (max 3 (slice X _ (1 (- N 1))))))"
 
 
@@ -74,13 +76,9 @@ def test_halves_of_what_no_register_holds(dtype, machine, bytes_, halves):
 @pytest.mark.parametrize("family", [f for f in ("clang", "gcc") if f in FAMILIES])
 @pytest.mark.parametrize("bytes_", [64, 128])
 @pytest.mark.parametrize("dtype", ["u8", "i16", "f32", "f64"])
-def test_every_count_of_halves(dtype, bytes_, family, tmp_path, monkeypatch):
+def test_every_count_of_halves(dtype, bytes_, family, tmp_path):
     """For a machine of 16 bytes: lanes before and behind those that are there are not read, which ends of the arrays would show; what comes behind the result stays."""
     runtime = find("clang")
-    # at -O3 gcc looks for common loads among these 128 lanes for ten seconds; those of all others are optimised as ever
-    if (family, dtype, bytes_) == ("gcc", "u8", 128):
-        flags = type(runtime).flags
-        monkeypatch.setattr(type(runtime), "flags", lambda *of: tuple("-O2" if f == "-O3" else f for f in flags(*of)))
     target = runtime.target("x86-64-v2", {"CC": FAMILIES[family], "OMP": False}, False)
     program = two_registers(dtype, bytes_)
     runtime.build(runtime.render(program, target, "lm_"), target, "shared", tmp_path / "two.so", None, [])

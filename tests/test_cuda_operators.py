@@ -136,5 +136,7 @@ def test_structure(d: DType, count: int, graphs: dict[str, Graph], built: Unit) 
 
 @pytest.mark.skipif(not nvrtc_version(), reason="NVRTC is not installed")
 @pytest.mark.parametrize("d", [f64, f32, f16, bf16, f8e4m3, f8e5m2, DTYPES["i64"], DTYPES["i8"], DTYPES["u16"], bool_, c64], ids=str)
-def test_nvrtc_takes_every_row(d: DType, built: Unit) -> None:
+def test_nvrtc_takes_every_row(d: DType, built: Unit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To optimise takes it most of its time, and what is taken is the same."""
+    monkeypatch.setattr(nvrtc, "OPTIONS", (*nvrtc.OPTIONS, "--Ofast-compile=max"))
     assert nvrtc.compile_text(built.sources[f"rows_{d}_"], "sm_75", "ptx" if d is f64 else "cubin", [])

@@ -69,6 +69,13 @@ code = "(return (matmul A B))"
     assert one.outputs == other.outputs and one.requires == other.requires
 
 
+def test_the_same_text_of_the_same_file_is_read_once() -> None:
+    other = GEMM.replace("% 8", "% 4")
+    assert read(GEMM, "a.lisp") is read(str(GEMM.encode(), "utf-8"), "a.lisp")
+    assert read(GEMM, "a.lisp") is not read(GEMM, "b.lisp") and read(GEMM, "b.lisp")[0].file == "b.lisp"
+    assert read(other, "a.lisp")[0].source_text != read(GEMM, "a.lisp")[0].source_text
+
+
 def test_a_toml_composite_is_shown_as_one_s_expression_that_reads_back() -> None:
     sample = Path(__file__).parent.parent / "samples" / "gemm.toml"
     (composite,) = read_file(sample)

@@ -92,12 +92,15 @@ AROUND_STATEMENT = {
     "an unknown let": ("(zzqq ((zz 4)) ", ")"),
     "beside another": ("(setf zz (zzqq 1)) ", ""),
 }
-SINGLES = [s for s in map(Single, CASES) if s.file.endswith(".lisp") and s.name.startswith("E") and s.statement is not None]
+
+
+def singles() -> list[Single]:
+    return [s for s in map(Single, CASES) if s.file.endswith(".lisp") and s.name.startswith("E") and s.statement is not None]
 
 
 def pairs() -> Iterator[tuple[Single, str, str]]:
     """(the file, what is put around, the text with both mistakes)."""
-    for s in SINGLES:
+    for s in singles():
         for kind, form, table in (("value", s.value, AROUND_VALUE), ("statement", s.statement, AROUND_STATEMENT)):
             if form is not None and not s.name.startswith(BETWEEN[kind]):
                 for what, (before, after) in table.items():

@@ -20,6 +20,8 @@ from luminal.ir.program import Call, For, Function, Param, Program, StoreTo, sta
 from luminal.ir.walks import postorder
 from luminal.runtimes import find
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED, TREES = 11, 3000
 X, Z = load("X", f32, ZERO), load("Z", f32, ZERO)
 CONSTANTS = (0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.4e38, 1e-45, -1e-38, 87.0, math.inf, -math.inf, math.nan, 16777216.0)

@@ -11,6 +11,8 @@ from luminal.ir.interpret.kernel import run
 from luminal.ir.kernel import Alloc, Module, statements
 from luminal.ir.program import Matrix, statements as program_statements
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 QKV = "Q{T}[H N D] K{T}[H M D] V{T}[H M E]"
 SCORES = '(setf s (* (einsum "hid,hjd->hij" Q K) (rsqrt D)))'
 WEIGHED = '(einsum "hij,hje->hie" (softmax s :axis -1) V)'

@@ -17,6 +17,8 @@ from luminal.ir.walks import postorder
 from luminal.passes.pipeline import run_pipeline
 from luminal.search.reference import reference
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 FEW = replace(target(), cores=1)  # whole tiles of 128 from 129 by 129 on
 GROUPS = replace(target("sm_90a"), cores=1)
 FORMS = {

@@ -54,7 +54,8 @@ LEFT = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_in_chunks(name: str) -> None:
+def test_in_chunks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("luminal.passes.in_chunks.CHUNK", 16)  # from 37 positions on
     graph, found = ordered(FORMS[name])
     named = {"H": 1, "D": 2, "E": 3}
     some = {n: products(found, {**named, "N": n}) for n in (10, 1000, 2000)}
@@ -62,7 +63,7 @@ def test_in_chunks(name: str) -> None:
     assert 2 * some[1000] < products(graph, {**named, "N": 1000})
     assert some[2000] < 2.2 * some[1000]
     legal = legalize(make_nests(fuse(found, TARGET, OPTIONS), TARGET, OPTIONS), TARGET, OPTIONS)
-    for seed, n in enumerate((0, 1, 10, 137, 192)):
+    for seed, n in enumerate((0, 1, 10, 38, 48)):
         sizes = {**named, "N": n}
         print(f"seed {seed}, sizes {sizes}")
         inputs = draw(graph, sizes, seed)

@@ -13,6 +13,8 @@ from luminal.compiler import Settings, compilations
 from luminal.ir.kernel import Loop, statements
 from luminal.ir.text import show
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 POWER = """(composite power ((A{f32}[N N]) -> (v{f32}[N]))
   (setf x (ones N))
   (dotimes (k 10) (set y (matmul A x)) (setf x (/ y (sqrt (sum (* y y))))))

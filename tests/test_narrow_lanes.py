@@ -15,6 +15,8 @@ from luminal.ir.program import Program
 from luminal.ir.target import Options, Target
 from luminal.passes.narrow_lanes import narrow_lanes
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 TARGET = Target("clang", "test", "a test machine", vector_bytes=32)
 SORTED = "(composite sorted ((X{%s}[N %d]) -> (Y{%s}[N %d])) (return (sort X)))"
 KINDS = {"u8": np.uint8, "i16": np.int16, "f16": np.float16, "f32": np.float32}

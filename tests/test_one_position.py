@@ -8,6 +8,8 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 BATCHES = "(composite p ((A{f32}[Q M K] B{f32}[Q K N]) -> (C{f32}[Q M N])) (return (matmul A B)))"
 
 
@@ -43,11 +45,16 @@ def test_others_do_not_ask(name: str, parameters: dict[str, object]) -> None:
     assert not any(c.endswith(" == 1") for c in conditions(name, parameters=parameters))
 
 
+@pytest.fixture(scope="module")
+def kernels() -> tuple[luminal.Composite, ...]:
+    return luminal.compile("conv2d"), luminal.compile("pointwise_conv2d"), luminal.compile(BATCHES)
+
+
 @needs_cc
 @pytest.mark.parametrize(("batch", "channels", "results"), [(1, 67, 3), (3, 16, 9), (1, 1, 1), (2, 130, 4), (0, 5, 2), (2, 0, 2), (2, 5, 0)])
-def test_the_same_results(batch: int, channels: int, results: int) -> None:
+def test_the_same_results(kernels: tuple[luminal.Composite, ...], batch: int, channels: int, results: int) -> None:
     rng = np.random.default_rng(3)
-    convolution, pointwise = luminal.compile("conv2d"), luminal.compile("pointwise_conv2d")
+    convolution, pointwise, products = kernels
     for image in ((1, 1), (1, 2), (2, 1)):
         x, k = rng.standard_normal((batch, channels, *image)).astype("f4"), rng.standard_normal((results, channels, 1, 1)).astype("f4")
         bias = rng.standard_normal(results).astype("f4")
@@ -57,7 +64,6 @@ def test_the_same_results(batch: int, channels: int, results: int) -> None:
         np.testing.assert_allclose(pointwise(x, k[:, :, 0, 0]), expected, rtol=1e-4, atol=1e-4)
     x, k = rng.standard_normal((batch, channels, 2, 2)).astype("f4"), rng.standard_normal((results, channels, 2, 2)).astype("f4")
     np.testing.assert_allclose(convolution(x, k), np.einsum("bchw,ochw->bo", x, k)[:, :, None, None], rtol=1e-4, atol=1e-4)
-    products = luminal.compile(BATCHES)
     for columns in (1, 2):
         a, b = rng.standard_normal((batch, results, channels)).astype("f4"), rng.standard_normal((batch, channels, columns)).astype("f4")
         np.testing.assert_allclose(products(a, b), a @ b, rtol=1e-4, atol=1e-4)

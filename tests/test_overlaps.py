@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import luminal
 import numpy as np
 import pytest
@@ -104,6 +106,12 @@ def test_channels_are_summed_as_a_product_of_matrices() -> None:
     assert not any(note.startswith("not contraction") for k in kernels for note in k.notes)
 
 
+@cache
+def compiled(name: str) -> tuple[luminal.Composite, luminal.Composite]:
+    """By a C compiler and by the interpreter, once for all sizes."""
+    return luminal.compile(text_of(name), runtime="clang"), luminal.compile(text_of(name), runtime="reference")
+
+
 @needs_cc
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize(
@@ -111,8 +119,7 @@ def test_channels_are_summed_as_a_product_of_matrices() -> None:
 )
 def test_meaning(name: str, sizes: dict[str, int]) -> None:
     """As the loops, one after the other, in float64."""
-    given = luminal.compile(text_of(name), runtime="clang")
-    reference = luminal.compile(text_of(name), runtime="reference")
+    given, reference = compiled(name)
     rng = np.random.default_rng(SEED)
     inputs = [rng.standard_normal(shape).astype(np.float32) for shape in shapes_of(name, sizes)]
     want = reference(*(x.copy() for x in inputs))

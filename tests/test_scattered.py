@@ -12,6 +12,8 @@ from luminal.compiler import Settings, compilations
 from luminal.ir.kernel import Loop, statements
 from luminal.ir.text import show
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 EVERY_OTHER = """(composite every_other ((X{f32}[N] b{f32}[]) -> (Y{f32}[M]) where M = (* 2 N))
   (setf y (zeros M))
   (dotimes (i N) (setf (aref y (* 2 i)) (tanh (+ b (aref X i)))))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import luminal
 import numpy as np
 import pytest
@@ -79,12 +81,17 @@ def test_rows_of_one_tile_are_worked_off_together(name: str) -> None:
     assert together == {"another axis": [], "of three axes": ["jam j.1"]}.get(name, ["jam i.1"])
 
 
+@cache
+def compiled(name: str) -> luminal.Composite:
+    return luminal.compile(name, runtime="clang")
+
+
 @needs_cc
 @pytest.mark.parametrize("n", [1, 64, 100, 515])
 @pytest.mark.parametrize("name", ["layer_norm", "rms_norm", "softmax", "logsumexp", "var"])
 def test_rows_that_are_worked_off_together_are_those_of_one_row(name: str, n: int) -> None:
     """Rows of four, and the three that are left, have the bits that each has alone; NaN and infinities stay in theirs."""
-    call = luminal.compile(name, runtime="clang")
+    call = compiled(name)
     x = np.random.default_rng(n).standard_normal((11, n)).astype(np.float32)
     x[2], x[5, 0], x[9, n // 2] = -np.inf, np.inf, np.nan
     more = {"layer_norm": (np.linspace(1, 2, n, dtype=np.float32),) * 2, "rms_norm": (np.linspace(1, 2, n, dtype=np.float32),)}.get(name, ())
@@ -97,7 +104,7 @@ def test_rows_that_are_worked_off_together_are_those_of_one_row(name: str, n: in
 @needs_cc
 @pytest.mark.parametrize("n", [1, 129, 8191, 8192, 8193])
 def test_softmax_at_the_border(n: int) -> None:
-    softmax = luminal.compile("softmax", runtime="clang")
+    softmax = compiled("softmax")
     x = np.random.default_rng(3).standard_normal((3, n)).astype(np.float32)
     x[1, 0] = np.nan
     x[2] = -np.inf

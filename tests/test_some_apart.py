@@ -12,6 +12,8 @@ from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.text import show
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 3
 V3 = "x86-64-v3"
 SIZES = (0, 1, 2, 7, 16, 33, 300)

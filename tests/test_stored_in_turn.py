@@ -11,6 +11,8 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 
+pytestmark = pytest.mark.usefixtures("plain_c")
+
 SEED = 17
 Array = np.ndarray
 EVEN = "(setf (aref Y i (* 2 k)) (* 2.0 (aref X i (* 2 k))))"

@@ -119,7 +119,7 @@ class Subject:
 
 def _names(subject: Subject) -> Iterator[str]:
     for p in subject.places:
-        sizes = subject.sizes if p.function is None else subject.sizes & p.variables.keys()
+        sizes = subject.sizes if p.function is None else subject.sizes.intersection(p.variables)
         for n in p.nodes:
             if n.op == "size" and n.attr not in sizes:
                 yield f"{p.title}: the size {n.attr} is not passed here"
@@ -212,9 +212,9 @@ def _addresses(subject: Subject) -> Iterator[str]:
         for e in integers:
             if e.dtype is not INDEX:
                 yield f"{p.title}: {e!r} is {e.dtype}, not i64"
-        for e in conditions:
-            if e is not None and e.dtype is not bool_:
-                yield f"{p.title}: {e!r} is {e.dtype}, not bool"
+        for condition in conditions:
+            if condition is not None and condition.dtype is not bool_:
+                yield f"{p.title}: {condition!r} is {condition.dtype}, not bool"
 
 
 def _arrays(subject: Subject) -> Iterator[str]:
