@@ -6,7 +6,7 @@ Numbers in blocks that have a scale each (GGML's, GPTQ's) are multiplied so.  Wh
 put together for each pair of a row and a column.
 
 Conditions: nobody else reads the sums inside, whose lengths are constants; two factors have all that is summed, each an axis that the other has not, and every other factor goes with one of them.  Sums of
-integers are ones of floats where that is exact (`sums_of_products.py`).  Sums are reassociated: not under --strict.
+integers stay as they are: they are exact.  Sums are reassociated: not under --strict.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .sums_of_products import Product, as_it_lies, products
 
 def merge_sums(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
-    better = {p.node: one for p in products(ir, integers=True) if (one := _one_sum(p)) is not None}
+    better = {p.node: one for p in products(ir) if (one := _one_sum(p)) is not None}
     return replaced(ir, better) if better else ir
 
 
