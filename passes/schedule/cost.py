@@ -53,7 +53,8 @@ BEYOND = 4
 SHALLOW = 16  # of a reduction up to which nothing is packed (two threads, f32, against panels: 4096×4096×4 1.8, 100000×64×5 1.6, 7×100000×5 2.1, 1000×1000×16 1.2 × as fast)
 DOTTED_DEPTH = 1024  # of their reduction at a time: what rows and columns hold of it is in the first cache
 DOTTED_ROWS = 8  # rows for which columns that lie along the reduction are read as they lie, from one end to the other
-DOTTED_WORDS = 128  # and where an instruction multiplies words of them (two threads, i8, columns as long as there are many, against panels: 8 rows of 1024 to 4096 0.18 to 0.25, 32 0.5, 128 0.85 to 1.0 of the time)
+DOTTED_WORDS = 64  # and where an instruction multiplies words of them (two threads, i8, columns as long as there are many, against panels: 8 rows of 1024 to 4096 0.18 to 0.25, 32 0.5, 64 by 1024² 0.81, by 64² 1.4 of
+# the time; 96×192×768, 128³, 128 by 512² and by 1024² 1.64, 1.47, 1.18, 1.04, in one thread 2.4, 2.1, 1.43, 1.16)
 # Elements of a reduction from which on few columns are turned over for it: with fewer, the sums of lanes cost more than lanes that stay empty.
 TURNED_DEPTH = 64
 # And rows for each of these columns: with fewer, turning them over takes longer than lanes that stay empty.  (Two threads, f32, in place against turned over: 5×7×100000 1.7, 16×7×10000 2.1, 32×7×1000 1.45, 16×4×1000 1.1,
