@@ -53,8 +53,8 @@ BEYOND = 4
 SHALLOW = 16  # of a reduction up to which nothing is packed (two threads, f32, against panels: 4096×4096×4 1.8, 100000×64×5 1.6, 7×100000×5 2.1, 1000×1000×16 1.2 × as fast)
 DOTTED_DEPTH = 1024  # of their reduction at a time: what rows and columns hold of it is in the first cache
 DOTTED_ROWS = 8  # rows for which columns that lie along the reduction are read as they lie, from one end to the other
-DOTTED_WORDS = 64  # and where an instruction multiplies words of them (two threads, i8, columns as long as there are many, against panels: 8 rows of 1024 to 4096 0.18 to 0.25, 32 0.5, 64 by 1024² 0.81, by 64² 1.4 of
-# the time; 96×192×768, 128³, 128 by 512² and by 1024² 1.64, 1.47, 1.18, 1.04, in one thread 2.4, 2.1, 1.43, 1.16)
+# Rows for which they are where an instruction multiplies words of them (two threads, i8, against panels: 8 rows of 1024 to 4096 0.18 to 0.25, 32 0.5, 64 by 1024² 0.8, 96×192×768 1.6, 128³ 1.5; in one thread 2.4, 2.1 of the time).
+DOTTED_WORDS = 64
 # Elements of a reduction from which on few columns are turned over for it: with fewer, the sums of lanes cost more than lanes that stay empty.
 TURNED_DEPTH = 64
 # And rows for each of these columns: with fewer, turning them over takes longer than lanes that stay empty.  (Two threads, f32, in place against turned over: 5×7×100000 1.7, 16×7×10000 2.1, 32×7×1000 1.45, 16×4×1000 1.1,
@@ -75,9 +75,7 @@ STRIP_TILES = 64  # tiles of rows that strips go by before the next rows: what t
 # Multiply-adds for each lane of a vector from which on strips are packed, and up to which rows that are read in place are no slower than panels of them.  (Golden Cove, one thread, f32, arrays 16 bytes off a line, against
 # tiles in place: 136³ and 144³ 0.85, 176³ 0.87, 128×144×256 0.83, 128³, 128×512×100, 256×96×256 and 192³ 0.96, 160³ and 128×256×128 1.05 × as fast; against panels, two threads: 256³ 1.2, 384³ 1.1, 512³ 1.05; f64 256³ 1.25.)
 STRIP_WORK, MOST_STRIP_WORK = 7 << 16, 1 << 23
-MOST_SIDE_WORK = (
-    1 << 22
-)  # the same where a tile's rows lie side by side, so that each step reads another line (one thread, f32, against panels: 256³ 1.08, 384³ 1.07, 512³ 0.96 × as fast)
+MOST_SIDE_WORK = 4194304  # the same where a tile's rows lie side by side, so that each step reads another line (one thread, f32, against panels: 256³ 1.08, 384³ 1.07, 512³ 0.96 × as fast)
 SCREENED = 8  # registers that do not accumulate where two ways to multiply meet after a tile: clang 14 spills accumulators inside the loop with fewer
 PIECE_DEPTH = 64  # of the last axis of a reduction from which on shared panels hold one position of the others (two threads: 3×70×1301×81 1.6, 4×700×301×801 1.2, 8×1000×500×1000 1.1 × as fast; 50×60×64×40, with little work in each, 0.66)
 STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
@@ -157,9 +155,7 @@ FAR_LEAST = 24 << 20  # bytes of a matrix from which on the rows of a sum are as
 FAR_PART = 4  # of the last cache the part that such a buffer has at least
 HELD = 256  # values between two loops that each compute a part of them: in the first cache, and many times the work of starting a loop
 LONG = 1 << 15  # elements of a row that two threads share sooner than one reads them
-WHOLE_ROWS = (
-    1 << 14
-)  # columns of such a reduction where an axis outside of it is shared: memory is read from one end to the other (a vector times 4096² floats 1.1 to 1.15 times as fast as by COLUMNS)
+WHOLE_ROWS = 16384  # columns of such a reduction where an axis outside of it is shared: memory is read from one end to the other (a vector times 4096² floats 1.1 to 1.15 times as fast as by COLUMNS)
 COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of each row for the prefetcher, accumulators in the first cache
 SEARCHED = 4096  # positions that are looked at before it is asked whether one is found
 SIDE_BY_SIDE = 128  # rows with accumulators each, of reductions that jump between rows: they stay in the first cache
