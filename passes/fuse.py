@@ -5,7 +5,7 @@ it were inlined: its *uses*, each in the kernel of a real node (the root), at an
 
     pointwise    real where evaluating it at all its uses costs more than evaluating it once, writing it and reading it again (`costs.py`):
                  gelu(x @ w1) before @ w2 is used once for each column of w2;  exp(x - m) of a softmax is used twice and stays;
-                 weights of 8 bits times their scales are made where the contraction that they are for packs them
+                 weights of 8 bits times their scales, and windows of an image, are made where the contraction that they are for packs or reads them
     reduction    inlined where its uses in one kernel are inside no more loops than it has points, so that it is computed once: the epilogue of a matmul,
                  the statistics of a row (softmax, layer norm); real where it would be computed again (a chain of matmuls), under a mask or a
                  gather, by several kernels (but scores that are read in the tiles of cascades alone), outside of all parallel loops, or (a contraction, which wants tiles) inside another reduction or beside another contraction

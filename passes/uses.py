@@ -26,9 +26,7 @@ IN_WORDS = frozenset(d for row in INSTRUCTIONS.values() for d in (row.left, row.
 SPREAD = 32  # of what positions decide, and vectors: a tensor of all rows by all columns would be the largest there is, and tiles that it masks whole would not be left out
 SHARE = 16  # how many times as many elements it has then as what it is made of
 MIXED = 256  # planes of scores that are mixed, and rows that they are mixed for: with more, packed panels are worth a tensor of scores
-WIDENED = (
-    8  # operations that make an element of one or two bytes a float: as long as writing and reading it cost, for 32 rows that are read four at a time
-)
+WIDENED = 8  # operations that make a byte a float: as long as writing and reading it cost, for 32 rows that are read four at a time
 IN_A_BYTE = 4  # elements that are packed into one
 REREAD = 4  # operations in a tile of a cascade that cost no more than reading their result again there, however many rows share it
 
@@ -49,9 +47,7 @@ class Use:
     spread: bool  # the root's kernel has loops of its own, so work outside of them all would be done by one thread, or by each
     covered: bool = False  # under a mask or at positions that data decides
     kept: bool = False  # in a tile of a cascade, which keeps it for all positions of the tile
-    packed: DType | None = (
-        None  # of an operand of a contraction in tiles, the dtype of its sums: evaluated where its panels are packed, for all tiles that multiply them
-    )
+    packed: DType | None = None  # of an operand of a contraction in tiles, the sums' dtype: evaluated where panels are packed, for all tiles
 
 
 def _in_order(use: Use) -> bool:
@@ -278,7 +274,7 @@ class Planner:
         return sum(points(m.shape, self.values) for m in self.sources[n]) * SHARE <= points(n.shape, self.values)
 
     def is_widened(self, n: Node) -> bool:
-        """Whether few operations make a value of fewer bytes than it has itself: of weights of 8 bits, or two in a byte, and their scales.  As an operand of a contraction it is made where panels
+        """Whether few operations make a value of fewer bytes than it has itself: of weights of 8 bits, or two in a byte, and their scales; of windows that have elements several times.  As an operand of a contraction it is made where panels
         are packed, or rows are read: the bytes of a tensor cost more.  One as wide as what it is made of costs less than the variants that want operands as they lie, but for an integer that
         becomes a float in any of them; one that machines multiply by words or tiles costs less than those."""
         becomes_float = n.dtype.is_integer and all(u.packed is not None and u.packed.is_float for u in self.uses[n])

@@ -2,6 +2,8 @@
 
     for i, j: for k: for p, q: acc += P[i, j, p, q] · X[p, q, k]      →      for i_j: for k: for p_q: acc += P[i_j, p_q] · X[p_q, k]
 
+So are axes that are summed whose inner one is whole vectors, though a scale is the same for all of it: within a vector everything is steady or beside each other.
+
 So tiles of rows, vectors of columns and blocks of a reduction have no end inside, and what asks for one axis of a kind finds it.
 """
 
