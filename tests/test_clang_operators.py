@@ -242,6 +242,27 @@ INTEGER_OPS = [
 ]
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86-64")
+@pytest.mark.parametrize("family", [f for f in ("gcc", "clang") if f in FAMILIES])
+@pytest.mark.parametrize("march", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("d", FLOATS, ids=str)
+def test_a_maximum_of_any_width_compares_once(d, march, family, tmp_path):
+    widths = (16, 32)
+    functions = [pointwise(f"k_{w}", [("X", d), ("Y", d)], (f"o_{w}", d), lambda r, c: call("max", r(0), r(1)), w) for w in widths]
+    ports = (*(Port(p, d, (N,), "in") for p in "XY"), *(Port(f"o_{w}", d, (N,), "out") for w in widths))
+    calls = tuple(Call(f.name, tuple(N if p.name == "N" else p.name for p in f.params)) for f in functions)
+    runtime = find("clang")
+    source = tmp_path / "maxima.c"
+    target = runtime.target(march, {"CC": FAMILIES[family]}, False)
+    source.write_text(runtime.render(Program("maxima", (Size("N"),), ports, tuple(functions), calls), target, "lm_").source)
+    command = [FAMILIES[family], "-O3", "-Wno-psabi", f"-march={march}", "-S", "-o", "-", str(source)]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    unit = {f32: "ps", f64: "pd"}[d]
+    assert any(f"vmax{unit}" in x and "ymm" in x for x in lines)
+    assert not [x for x in lines if "vcmplt" + unit in x or "vcmpgt" + unit in x or ("ymm" in x and "kor" in x)]
+    assert any("vfixupimm" + unit in x and "ymm" in x for x in lines) == (march == "x86-64-v4")
+
+
 @pytest.mark.parametrize("d", INTEGERS, ids=str)
 def test_integers(d, tmp_path):
     compare = {k: v for k, v in COMPARE.items() if not k.startswith("is")}
