@@ -6,6 +6,7 @@ import luminal
 import numpy as np
 import pytest
 from compilers import needs_cc
+from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.passes.schedule import cost, schedule
 from plain import printed
@@ -23,7 +24,7 @@ def variants(name: str, options: Options) -> list[str]:
 
 
 def test_the_sizes_choose() -> None:
-    few, blocks = f"M <= {cost.FEW_ROWS} & {2 * cost.LONG} <= ", cost.BLOCKS * cost.SIDE_BY_SIDE
+    few, blocks = f"M <= 3 & M % 2 != 0 & {2 * cost.LONG} <= ", cost.BLOCKS * cost.SIDE_BY_SIDE
     short = f"variant N <= {cost.ROW_OF_LANE}"
     one = "variant N == 1"
     assert variants("row_sum", Options()) == [one, short, f"variant {few}N", "variant"]
@@ -41,6 +42,13 @@ def test_the_sizes_choose() -> None:
     assert variants("column_sum", Options()) == [one, "variant"]
 
 
+@pytest.mark.parametrize(("cores", "condition"), [(1, ""), (2, "M <= 3 & M % 2 != 0"), (64, "M <= 127 & M % 64 != 0")])
+def test_threads_share_a_row_where_they_would_share_rows_unevenly(cores: int, condition: str) -> None:
+    (kernel,) = schedule(module("row_sum"), replace(WIDE, cores=cores), Options()).kernels
+    found = [line for line in kernel.schedule if line.endswith(f"{2 * cost.LONG} <= N")]
+    assert found == ([f"variant {condition} & {2 * cost.LONG} <= N"] if condition else [])
+
+
 TEXT = """
 (composite rows ((X{f32}[M N]) -> (S{f32}[M] A{i64}[M] I{i64}[M]))
   (return (sum X :axis 1) (argmax X :axis 1) (argmin X :axis 1)))
@@ -53,7 +61,7 @@ def test_few_long_rows() -> None:
     """Ties, NaN, a position in the last of several pieces; small integers are exact in any order."""
     f = luminal.compile(TEXT, runtime="clang")
     rng = np.random.default_rng(SEED)
-    for m, n in [(1, 1), (3, 65), (40, 5000), (2, 65_535), (1, 65_536), (3, 70_001), (32, 66_000), (33, 66_000)]:
+    for m, n in [(1, 1), (3, 65), (40, 5000), (2, 131_071), (1, 131_072), (3, 140_001), (5, 132_000)]:
         x = rng.integers(-9, 10, (m, n)).astype(np.float32)
         x[0, n - 1] = 10
         if m > 2:
@@ -80,7 +88,7 @@ import luminal, numpy as np
 rng = np.random.default_rng({SEED})
 f, g = luminal.compile({TEXT!r}, runtime="clang"), luminal.compile({BETWEEN!r}, runtime="clang")
 both = luminal.compile("(composite both ((X{{f32}}[M N]) -> (R{{f32}}[M] C{{f32}}[N] T{{f32}})) (return (sum X :axis 1) (sum X :axis 0) (sum X)))", runtime="clang")
-x, z, w = (rng.standard_normal(s).astype(np.float32) for s in ((2, 70_001), (9, 40, 30, 65), (1500, 700)))
+x, z, w = (rng.standard_normal(s).astype(np.float32) for s in ((1, 140_001), (9, 40, 30, 65), (1500, 700)))
 print(" ".join(np.asarray(y).tobytes().hex() for y in (*f(x), *g(z), *both(w))))
 """
 

@@ -53,7 +53,14 @@ def scheduled(text: str, options: Options) -> tuple[Module, Module]:
 
 @pytest.mark.parametrize(
     ("text", "condition"),
-    [(BIAS, FEW), (PLACES, FEW), (PADDED, FEW), (LONG, ""), (TURNED, f"variant C <= {cost.SHORT_READ}"), (SUMS, f"variant C <= {cost.ROW_OF_LANE}")],
+    [
+        (BIAS, FEW),
+        (PLACES, FEW),
+        (PADDED, FEW),
+        (LONG, ""),
+        (TURNED, f"variant C <= {cost.SHORT_READ}"),
+        (SUMS, f"variant C <= {cost.ROW_OF_LANE_NAN}"),
+    ],
     ids=["bias", "places", "padded", "one long row", "turned over", "sums"],
 )
 def test_rows_of_few_elements(text: str, condition: str) -> None:
@@ -99,7 +106,7 @@ def test_a_few_vectors_are_as_many_bytes_on_any_machine() -> None:
 def test_the_order_of_a_row_is_kept() -> None:
     """A row in a lane is added up from its first element to its last: --strict has it too."""
     _, after = scheduled(SUMS, Options(strict=True))
-    assert f"variant C <= {cost.ROW_OF_LANE}" in after.kernels[0].schedule
+    assert f"variant C <= {cost.ROW_OF_LANE_NAN}" in after.kernels[0].schedule
 
 
 def test_rows_that_are_known_to_be_long_have_no_copy() -> None:

@@ -20,6 +20,7 @@ from running import TARGET
 pytestmark = pytest.mark.usefixtures("plain_c")
 
 CPU = replace(TARGET, vector_bytes=16, threads=True)
+AVX512 = replace(CPU, vector_bytes=64, vector_registers=32)
 PORTS = "((X{T}[B N]) -> (Y{T}[B N]))"
 EXP = "(setf e (exp (- X (max X :axis 1 :keepdims t))))"
 SHARING = {
@@ -79,6 +80,25 @@ def test_rows_of_one_tile_are_worked_off_together(name: str) -> None:
     kernel = scheduled({**SHARING, **ALONE}[name], replace(CPU, vector_bytes=32))
     together = [line for line in kernel.schedule if line.startswith("jam")]
     assert together == {"another axis": [], "of three axes": ["jam j.1"]}.get(name, ["jam i.1"])
+
+
+@pytest.mark.parametrize(
+    ("code", "columns"), {"(max X :axis 1)": 256, "(min X :axis 1)": 256, "(sum X :axis 1)": 0, "(sqrt (sum X :axis 1))": 0}.items()
+)
+def test_maxima_of_short_rows_are_worked_off_together(code: str, columns: int) -> None:
+    """What puts their lanes together takes as long as a short row; of a sum it does not."""
+    kernel = scheduled(f"((X{{T}}[B N]) -> (Y{{T}}[B])) (return {code})", AVX512)
+    assert [line for line in kernel.schedule if line.startswith("jam")] == (["jam i.1"] if columns else [])
+    assert any(line.startswith(f"variant N <= {columns} &") for line in kernel.schedule) == bool(columns)
+
+
+@pytest.mark.parametrize(("width", "registers"), [(64, 32), (32, 16)])
+def test_rows_that_wait_twice_are_worked_off_together_up_to_twice_as_long(width: int, registers: int) -> None:
+    """Twice as many rows where vectors are as wide as that: as many elements."""
+    target = replace(CPU, vector_bytes=width, vector_registers=registers)
+    once = "((X{T}[B N]) -> (Y{T}[B N])) (return (* X (rsqrt (sum (* X X) :axis 1 :keepdims t))))"
+    assert any(line.startswith("variant N <= 1024 &") for line in scheduled(SHARING["softmax"], target).schedule)
+    assert any(line.startswith("variant N <= 512 &") for line in scheduled(once, target).schedule)
 
 
 @cache

@@ -36,9 +36,8 @@ BYTES_IN_LANES, NARROW_LANES = 4, 16
 LONG_ROWS = 8
 # Elements of a row from which on it is a vector of its own, though less than one of the machine's: a bias on rows of 4, 5 and 10 floats 1.3 to 8, one-hot rows of 10 4, a tanh of rows of 3 10 times as fast.
 OWN_VECTOR = 4
-# Elements of a row that is reduced, up to which each lane has one of its own.  (Zen 4, one thread, 400000 floats in rows of 1, 2, 3, 5, 8: AVX-512 137 to 142 µs; lanes put together maxima 1870, 926, 618, 371, 234, sums 1313, 355, 238, 144, 90;
-# AVX2 155 to 170 µs; maxima 1000, 530, 344, 215, 106, sums 902, 441, 296, 179, 110.)
-ROW_OF_LANE = 6
+# Elements of a row that is reduced, up to which each lane has one of its own; of maxima of floats, which take more to put together (Zen 4, AVX-512, 40000 floats in rows of 5, 6, 7, 8: sums 1.0, 1.15, 1.33, 1.5; maxima of 7, 8, 9, 10, 12 0.74, 0.84, 0.92, 0.96, 1.24 of the time).
+ROW_OF_LANE, ROW_OF_LANE_NAN = 5, 9
 SHORT = 64  # rows that are summed up: the pieces of them that a strip leaves are in the first cache when the next strip comes
 IN_FLIGHT = 10  # sums that two pipes want to be at work on at a time, each waiting four cycles for what was added last
 LOADED = 4  # registers that hold what is loaded for several sums, not the sums
@@ -154,15 +153,15 @@ FAR_TIMES, DROPPED_WORK, FARTHEST, FARTHEST_CHUNKS = 3, 4, 49152, 6
 FAR_LEAST = 24 << 20  # bytes of a matrix from which on the rows of a sum are asked for from memory
 FAR_PART = 4  # of the last cache the part that such a buffer has at least
 HELD = 256  # values between two loops that each compute a part of them: in the first cache, and many times the work of starting a loop
-LONG = 1 << 15  # elements of a row that two threads share sooner than one reads them
+LONG = 1 << 16  # elements of a row that two threads share sooner than one reads them (sums, two threads: 100000 floats 4.9 µs in pieces, 4.5 in one)
 WHOLE_ROWS = 16384  # columns of such a reduction where an axis outside of it is shared: memory is read from one end to the other (a vector times 4096² floats 1.1 to 1.15 times as fast as by COLUMNS)
 COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of each row for the prefetcher, accumulators in the first cache
 SEARCHED = 4096  # positions that are looked at before it is asked whether one is found
 SIDE_BY_SIDE = 128  # rows with accumulators each, of reductions that jump between rows: they stay in the first cache
 BLOCKS = 8  # of so many rows, at least: fewer are shared unevenly
-TOGETHER_ANYWHERE = 512  # bytes of a row up to which rows from memory are worked off together too, half of it with one reduction, and their results not stored past the caches (Zen 4, one thread, 50 to 77 MB, rows of 20, 33, 64, 100, 128 floats:
-# layer norm 2.1, 2.3, 1.3 to 2, 1.5, 0.8 to 1.3 times as fast, softmax 1.9, 2.3, 2.0, 1.5, 1.3, RMS norm 1.4, 1.8, 1.3, 0.94, 0.7)
-TOGETHER = 3  # of the first cache the part that rows may take which are worked off together (softmax and norms of 1000 floats 1.05 to 1.08, of 1500 0.87 to 0.92 times as fast): results, what all rows share and what is asked for have their places there too
+# Bytes of a row up to which rows from memory are worked off together too, half of it with one reduction whose row is stored, and not past the caches (Zen 4, 50 to 77 MB, rows of 20, 33, 64, 100, 128 floats: layer norm 2.1, 2.3, 1.3 to 2, 1.5, 0.8 to 1.3, softmax 1.9, 2.3, 2.0, 1.5, 1.3, RMS norm 1.4, 1.8, 1.3, 0.94, 0.7, maxima of 100 1.25 × as fast).
+# And vectors of all rows that are, beyond which what waits at the end of one is little beside it: half as many with one reduction, half of that with nothing behind it (softmax and norms of four rows of 1000 floats 0.84 to 1.0 of the time, of 1500 0.87 to 1.15; `docs/design/rows.md`).
+TOGETHER_ANYWHERE, VECTORS_TOGETHER = 512, 256
 ROWS = 4  # of such a reduction that are read side by side
 WIDE_FIRST = 48 << 10  # bytes of a first cache that has room for what several rows ask for, beside what they share
 # Rows of a sum that come from memory: where some are up to so many bytes in all, the next ones are asked for one after the other, longer ones side by side, so many bytes ahead.  (Zen 4, two threads, beside the latter: 30000 × 500
@@ -180,7 +179,7 @@ LINES = 16  # of as many threads, one behind the other, where a reduction goes a
 ALONE, WARP_ROW = 16, 1024  # most elements of a row for which one thread is enough, and for which a warp is
 TILE = 16  # side of a GPU block over two axes, a thread for each cell
 TURN_SIDE = 32  # of a square that a GPU's block turns over
-FEW_ROWS = 8  # of a contraction, for which a tile would be mostly empty
+FEW_ROWS = 8  # of a contraction on a GPU, for which a tile would be mostly empty
 TURNED = 16  # side of a square block that is turned over in registers, at most: the rows fit in as many registers
 SQUARE = 32  # side of a transposition's tile, element by element: 32 lines of one operand, 32 of the other, in the first cache
 # The same where blocks are turned over in registers, in lines, along loads × along stores: rows of which few lie side by side are read for half a page, and of what is stored four lines one behind the other; the next tile goes
@@ -363,11 +362,11 @@ def rows_ahead(target: Target) -> int:
     return target.l2 // 4
 
 
-def short_rows(target: Target, widest: int, reductions: int) -> tuple[int, int]:
-    """Elements of so many bytes up to which rows are worked off together where they come from the caches, and wherever they come from; fewer with one reduction, after which little is waited for
-    (RMS norm, from the second cache: 64 floats 1.5, 128 1.1, 768 0.9 times as fast)."""
-    short = target.l1 // TOGETHER // (rows_together(target) * widest) // (1 if reductions > 1 else 3)
-    return short, min(short, TOGETHER_ANYWHERE // widest // (1 if reductions > 1 else 2))
+def short_rows(target: Target, widest: int, reductions: int, alone: bool, stored: bool) -> tuple[int, int]:
+    """Elements of so many bytes up to which rows are worked off together from the caches, and wherever they come from; `alone` where a reduction is all that is done, `stored` where the row is."""
+    vectors = VECTORS_TOGETHER // (1 if reductions > 1 else 4 if alone else 2) // rows_together(target)
+    short = vectors * max(1, target.vector_bytes // widest)
+    return short, min(short, TOGETHER_ANYWHERE // widest // (2 if reductions == 1 and stored else 1))
 
 
 def columns_in_lanes(elements: int, size: int, lanes: int) -> bool:

@@ -1,6 +1,6 @@
 """The plan for reductions of rows where the sizes decide how they are shared: few long rows, rows that lie side by side between the axes that are reduced, all others.
 
-    for i in 0 .. M parallel:                  if M <= 32 and 65536 <= N:
+    for i in 0 .. M parallel:                  if M < 8 and M % 4 != 0 and 65536 <= N:
       for p in 0 .. N reduce:         →          for i in 0 .. M:
         acc[] add= X[i, p]                         … the pieces of a row in parallel, their results put together in order
       Y[i] = acc[]                             else:
@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ...ir.expr import FALSE, ONE, TRUE, Expr, both, const, product, var
+from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, const, mod, product, var
 from ...ir.kernel import Alloc, Kernel, Let, Loop, Store, perfect, statements
 from ...ir.simplify import simplify
 from . import cost, roles
@@ -53,10 +53,11 @@ def few_rows(plan: Plan) -> bool:
     rows = product(tuple(x.stop for x in form.chain))
     parts = of_ones(plan)
     long = both(*(const(2 * cost.LONG).le(_length(x)) for x in loops)) or TRUE
-    few = both(*(_length(x).le(const(cost.ROW_OF_LANE)) for x in loops)) or TRUE
+    lane = cost.ROW_OF_LANE_NAN if any(roles.keeps_nan(x) for x in roles.innermost(form.body)) else cost.ROW_OF_LANE
+    few = both(*(_length(x).le(const(lane)) for x in loops)) or TRUE
     for condition, attempt in (
         (few, _in_lanes),
-        (both(rows.le(const(cost.FEW_ROWS)), long), _shared_rows),
+        (both(_unevenly(rows, plan.target.cores), long), _shared_rows),
         (both(const(cost.BLOCKS * cost.SIDE_BY_SIDE).le(rows), const(cost.BLOCKS).le(loops[0].stop)), _side_by_side),
     ):
         holds = simplify(condition or TRUE, plan.facts.known)
@@ -78,6 +79,11 @@ def _length(loop: Loop) -> Expr:
     return product(tuple(x.stop for x in perfect((loop,))[0]))
 
 
+def _unevenly(rows: Expr, cores: int) -> Expr:
+    """Where some cores would be left without a row, or with one of two: elsewhere whole rows are shared well enough, and nothing is put together afterwards."""
+    return both(rows.lt(const(2 * cores)), call("not_equal", mod(rows, const(cores)), ZERO)) or TRUE
+
+
 def _shared_rows(plan: Plan, form: roles.Shape) -> bool:
     """The threads share each row."""
     for axis in form.axes:
@@ -86,7 +92,7 @@ def _shared_rows(plan: Plan, form: roles.Shape) -> bool:
     if not any(line.startswith("split_reduction") for line in plan.kernel.schedule):
         return False
     vectors_inside(plan, pieces)
-    plan.note(f"up to {cost.FEW_ROWS} rows of {2 * cost.LONG} or more: threads share each of them")
+    plan.note(f"rows of {2 * cost.LONG} or more that {plan.target.cores} cores would share unevenly: threads share each of them")
     return True
 
 

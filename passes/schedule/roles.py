@@ -41,6 +41,11 @@ def innermost(block: Block) -> list[Loop]:
     return [s for s in statements(block) if isinstance(s, Loop) and not any(isinstance(t, Loop) for t in statements(s.body))]
 
 
+def keeps_nan(loop: Loop) -> bool:
+    """Whether a loop holds a maximum or minimum of floats: two instructions an element, and each result waits for both."""
+    return any(isinstance(s, Store) and s.combiner in ("max", "min") and s.value.dtype.is_float for s in loop.body)
+
+
 def accesses(block: Block, buffers: Mapping[str, Buffer]) -> list[Expr]:
     """The flat addresses of everything that the block loads and stores in the given buffers, in order."""
     found: list[Expr] = []

@@ -12,6 +12,7 @@
 
 Each row is summed as it was alone.  A pass over 512 floats is some 30 cycles, but after each reduction 60 more go by until the next pass has what it needs.  (Golden Cove, one thread, layer norm from the
 second cache: rows of 64 2.3, of 128 1.9, of 512 1.5, of 768 1.2 times as fast.)  A cascade that works its rows off in tiles has one tile there, and is no exception.  What the rows store is stored row by row: see `jam`.
+A row that is one maximum of floats is no exception either: what puts its lanes together takes as long as a short row.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _short(plan: Plan) -> Expr | None:
     loops = _loops(form.body)
     if row.start is not ZERO or row.kind != "parallel" or (extent is not None and extent < most):
         return None
-    waits = any(x.kind == "reduce" for x, _ in loops[:-1])
+    waits = any(x.kind == "reduce" for x, _ in loops[:-1]) or any(roles.keeps_nan(x) for x, _ in loops)
     if not waits or any(all_loops(x.body) for x, _ in loops):  # or more than rows are reduced
         return None
     lengths = dict.fromkeys(stop for _, stop in loops)
@@ -79,7 +80,8 @@ def _short(plan: Plan) -> Expr | None:
     sizes = dict.fromkeys(plan.facts.buffers[b].elements * plan.facts.buffers[b].dtype.bytes for b in sorted(touched & plan.facts.buffers.keys()))
     least = const(cost.stream_bytes(plan.target))
     widest = max((plan.facts.buffers[b].dtype.bytes for b in touched & plan.facts.buffers.keys()), default=1)
-    short, shortest = (const(n) for n in cost.short_rows(plan.target, widest, sum(x.kind == "reduce" for x, _ in loops)))
+    reductions, stored = sum(x.kind == "reduce" for x, _ in loops), any(x.kind == "parallel" for x, _ in loops)
+    short, shortest = (const(n) for n in cost.short_rows(plan.target, widest, reductions, len(loops) == 1, stored))
     anywhere, cached = (both(*bounds) or TRUE for bounds in ((e.le(shortest) for e in lengths), (e.lt(least) for e in sizes)))
     found = simplify(both(*(e.le(short) for e in lengths), call("bit_or", anywhere, cached)) or TRUE, plan.facts.known)
     return None if found.is_const and not found.attr else found

@@ -262,7 +262,7 @@ def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
         saved = plan.kernel
     sums = [s for s in plan.loop(axis).body if isinstance(s, Store) and s.combiner]
     extent, most = plan.extent(axis), plan.at_most(axis)
-    slow = any(s.combiner in ("max", "min") and s.value.dtype.is_float for s in sums)
+    slow = roles.keeps_nan(plan.loop(axis))
     lanes = most_lanes = width * min(side_by_side, cost.accumulators(plan.target, [s.value.dtype for s in sums], width, slow, most))
     while extent is not None and extent < lanes:
         lanes //= 2
