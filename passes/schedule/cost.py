@@ -157,8 +157,8 @@ LONG = 1 << 16  # elements of a row that two threads share sooner than one reads
 WHOLE_ROWS = 16384  # columns of such a reduction where an axis outside of it is shared: memory is read from one end to the other (a vector times 4096² floats 1.1 to 1.15 times as fast as by COLUMNS)
 COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of each row for the prefetcher, accumulators in the first cache
 SEARCHED = 4096  # positions that are looked at before it is asked whether one is found
-SIDE_BY_SIDE = 128  # rows with accumulators each, of reductions that jump between rows: they stay in the first cache
-BLOCKS = 8  # of so many rows, at least: fewer are shared unevenly
+SIDE_BY_SIDE = 32  # rows with accumulators each, of reductions that jump through memory (Zen 4, one thread, sums over first and last axis, by 8, 32, 128 rows: 128×128×784 0.48, 0.60, 0.48, 1000×64×64 0.53, 0.33, 0.39, 32×56×3000 0.72, 0.38, 0.57 of the time; from the caches 1.25 to 1.9)
+JUMPS = 8  # of a row, at least
 # Bytes of a row up to which rows from memory are worked off together too, half of it with one reduction whose row is stored, and not past the caches (Zen 4, 50 to 77 MB, rows of 20, 33, 64, 100, 128 floats: layer norm 2.1, 2.3, 1.3 to 2, 1.5, 0.8 to 1.3, softmax 1.9, 2.3, 2.0, 1.5, 1.3, RMS norm 1.4, 1.8, 1.3, 0.94, 0.7, maxima of 100 1.25 × as fast).
 # And vectors of all rows that are, beyond which what waits at the end of one is little beside it: half as many with one reduction, half of that with nothing behind it (softmax and norms of four rows of 1000 floats 0.84 to 1.0 of the time, of 1500 0.87 to 1.15; `docs/design/rows.md`).
 TOGETHER_ANYWHERE, VECTORS_TOGETHER = 512, 256

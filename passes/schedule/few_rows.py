@@ -6,11 +6,11 @@
       Y[i] = acc[]                             else:
                                                  … rows in parallel
 
-    for i in 0 .. M parallel:                  for i.0 in 0 .. ceil(M / 128) parallel:
-      for p in 0 .. N reduce:                    alloc acc: f32[128] register
+    for i in 0 .. M parallel:                  for i.0 in 0 .. ceil(M / 32) parallel:
+      for p in 0 .. N reduce:                    alloc acc: f32[32] register
         for q in 0 .. K reduce:       →          for p in 0 .. N reduce:
-          acc[] max= X[p, i, q]                    for i.1 in 0 .. min(128, M - 128·i.0):
-      Y[i] = acc[]                                   for q in 0 .. K reduce: acc[i.1] max= X[p, 128·i.0 + i.1, q]
+          acc[] max= X[p, i, q]                    for i.1 in 0 .. min(32, M - 32·i.0):
+      Y[i] = acc[]                                   for q in 0 .. K reduce: acc[i.1] max= X[p, 32·i.0 + i.1, q]
                                                  …
 
     for i in 0 .. M parallel:                  if N <= 6:
@@ -19,16 +19,18 @@
       Y[i] = acc[]                                   for i.1 in 0 .. 16 vector: acc[i.1] max= X[16·i.0 + i.1, p]
                                                    …
 
-Row by row, the second would jump through memory for each: it takes K elements at a time, now 128·K.
+Row by row, the second would jump through memory for each: it takes K elements at a time, now 32·K.  From the caches that is no matter, unless K elements are a small part of a line.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
 
+from ...ir.conditions import disjunction
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, const, mod, product, var
 from ...ir.kernel import Alloc, Kernel, Let, Loop, Store, perfect, statements
 from ...ir.simplify import simplify
+from ...ir.target import LINE
 from . import cost, roles
 from .columns_inside import strips
 from .ones import of_ones
@@ -58,7 +60,10 @@ def few_rows(plan: Plan) -> bool:
     for condition, attempt in (
         (few, _in_lanes),
         (both(_unevenly(rows, plan.target.cores), long), _shared_rows),
-        (both(const(cost.BLOCKS * cost.SIDE_BY_SIDE).le(rows), const(cost.BLOCKS).le(loops[0].stop)), _side_by_side),
+        (
+            both(const(cost.SIDE_BY_SIDE * (plan.target.cores - 1)).lt(rows), const(cost.JUMPS).le(loops[0].stop), _jumps(plan, loops[0])),
+            _side_by_side,
+        ),
     ):
         holds = simplify(condition or TRUE, plan.facts.known)
         part = plan.another(holds if attempt is _in_lanes else None)
@@ -82,6 +87,16 @@ def _length(loop: Loop) -> Expr:
 def _unevenly(rows: Expr, cores: int) -> Expr:
     """Where some cores would be left without a row, or with one of two: elsewhere whole rows are shared well enough, and nothing is put together afterwards."""
     return both(rows.lt(const(2 * cores)), call("not_equal", mod(rows, const(cores)), ZERO)) or TRUE
+
+
+def _jumps(plan: Plan, loop: Loop) -> Expr:
+    """Whether row by row is slow where each row takes a piece, then jumps: what is read comes from memory, or a piece is so small a part of a line that other rows read the line again."""
+    read = [plan.facts.buffers[name] for name in dict.fromkeys(n.attr for n in reads((loop,))) if name in plan.facts.buffers]
+    far, inner = cost.stream_bytes(plan.target), loop.body[0]
+    if not far or not isinstance(inner, Loop):
+        return FALSE
+    small = [(_length(inner) * b.dtype.bytes).le(const(LINE // 2)) for b in read]
+    return disjunction((*(large(plan.facts, b.name, far) for b in read), *small), plan.facts.known)
 
 
 def _shared_rows(plan: Plan, form: roles.Shape) -> bool:
