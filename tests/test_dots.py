@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.ir.dtypes import DTYPES, bf16, f32, i32, numpy_dtype, u32
+from luminal.ir.evaluate import evaluate
 from luminal.ir.expr import const, make, var
 from luminal.ir.instructions import INSTRUCTIONS
 from luminal.ir.interpret.kernel import run
@@ -15,6 +16,7 @@ from luminal.ir.record import replace
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
 from luminal.passes.schedule import Facts, StepError, replay, schedule, unique
+from luminal.passes.schedule.variants import condition
 from luminal.runtimes.clang.driver import Driver
 from scheduling import BYTES, CPU, FLOATS
 from small_attention import scores_agree
@@ -209,6 +211,29 @@ def test_bytes_that_are_computed_are_stored_as_bytes(target: str, monkeypatch: p
         scale = np.abs(x).max(1, keepdims=True) / np.float32(127)
         exact = np.rint(x / scale).astype(np.int64) @ w.T.astype(np.int64) * scale.astype(np.float64) * s
         np.testing.assert_allclose(np.asarray(kernel(x, w, s)), exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "copied"),
+    [
+        ((16, 256, 256), False),
+        ((64, 64, 64), False),
+        ((8, 2000, 2000), False),
+        ((100, 100, 100), True),
+        ((32, 256, 256), True),
+        ((4096, 64, 64), True),
+    ],
+    ids=str,
+)
+def test_small_floats_are_copied_for_rows_and_work_enough(sizes: tuple[int, int, int], copied: bool) -> None:
+    """However few elements there are to be copied: in place they are multiplied half as fast."""
+    before = module(FLOATS)
+    target = replace(CPU, vector_bytes=64, vector_registers=32, l1=32 << 10, l2=1 << 20, instructions=frozenset({"dot2_bf16"}))
+    (kernel,) = schedule(before, target, Options()).kernels
+    facts, known = Facts.of(before, False), dict(zip("MKN", sizes, strict=True))
+    parts = [part.split("\n") for part in ("\n" + "\n".join(kernel.schedule)).split("\nvariant")[1:]]
+    chosen = next(part for part in parts if not part[0] or evaluate(condition(part[0].strip(), facts), known))
+    assert any("dot2_bf16" in line for line in chosen) is copied
 
 
 def test_few_rows_of_bytes_are_multiplied_as_they_lie() -> None:

@@ -21,7 +21,20 @@ from ...ir.kernel import Kernel
 from ...ir.record import changing, replace
 from ...ir.simplify import simplify
 from . import dots, roles, sliding
-from .cost import DOTTED_BLOCKED, DOTTED_WORDS, FEW, FEW_OF_TILES, FEW_WORDS, PIECE_DEPTH, SCREENED, STRIP_WORK, Blocking, blocking, tile_blocking
+from .cost import (
+    DOTTED_BLOCKED,
+    DOTTED_WORDS,
+    FEW,
+    FEW_OF_TILES,
+    FEW_SMALL_FLOATS,
+    FEW_WORDS,
+    PIECE_DEPTH,
+    SCREENED,
+    STRIP_WORK,
+    Blocking,
+    blocking,
+    tile_blocking,
+)
 from .direct import direct, fewer_rows, in_place, more_rows, shallow, streamed, tried_where
 from .dotted import dotted, dotted_words, in_vectors, signs, turned
 from .one_position import one_position
@@ -69,7 +82,7 @@ def contract(plan: Plan) -> bool:
         assert found is not None
         found = straightened(plan, found)
         block = blocking(plan.target, found.accumulator.dtype)
-        few = FEW_OF_TILES if tiles is not None else FEW if dot is None else FEW_WORDS
+        few = FEW_OF_TILES if tiles is not None else FEW if dot is None else FEW_SMALL_FLOATS if dot.result.is_float else FEW_WORDS
         if dot is None:
             parts.add(lambda part: turned(part, found))
         if dot is None and found.batch:

@@ -14,8 +14,7 @@ from ...ir.instructions import MOST_TILES, SIDE
 from ...ir.target import LINE, Target
 
 VECTORS = 2  # vectors side by side in a register tile: one load of a row's element serves both
-# The same where columns are read where they lie and there are 32 registers: fewer loads for each multiply-add, which counts twice where rows begin anywhere, so that each vector lies on two lines
-# (Golden Cove, arrays 16 bytes off a line: 64³ 1.15, 128³ 1.2, 192³ 1.3 × as fast as with two).
+# The same where columns are read where they lie and there are 32 registers: fewer loads for each multiply-add, which counts twice where rows begin anywhere, so that each vector lies on two lines (Golden Cove, arrays 16 bytes off a line: 64³ 1.15, 128³ 1.2, 192³ 1.3 × as fast as with two).
 WIDE_VECTORS = 4
 # Tiles of columns behind which a single vector that is left over does not count.  (Emerald Rapids, one thread, f32, against fewer rows: 64×64×256 1.06, 64×64×304 1.05, 32×256×448 1.15 × as fast; 64³ 0.96, 100³ 0.91.)
 SINGLE_AMONG = 5
@@ -56,8 +55,7 @@ DOTTED_ROWS = 8  # rows for which columns that lie along the reduction are read 
 DOTTED_WORDS = 64
 # Elements of a reduction from which on few columns are turned over for it: with fewer, the sums of lanes cost more than lanes that stay empty.
 TURNED_DEPTH = 64
-# And rows for each of these columns: with fewer, turning them over takes longer than lanes that stay empty.  (Two threads, f32, in place against turned over: 5×7×100000 1.7, 16×7×10000 2.1, 32×7×1000 1.45, 16×4×1000 1.1,
-# 16×2×1000 0.8, 64×2×1000 0.45, 256×4×1000 0.65, 2000×8×1000 0.6 × as fast.)
+# And rows for each of these columns: with fewer, turning them over takes longer than lanes that stay empty.  (Two threads, f32, in place against turned over: 5×7×100000 1.7, 16×7×10000 2.1, 32×7×1000 1.45, 16×4×1000 1.1, 16×2×1000 0.8, 64×2×1000 0.45, 256×4×1000 0.65, 2000×8×1000 0.6 × as fast.)
 TURNED_ROWS = 8
 TURNED_COLUMNS = 16  # and of these at most (Zen 4, one thread, beside strips: 2000×512×10 along the reduction 0.42, 2048×512×12 turned over 0.52, 1000×1000×9 0.43 of the time)
 DOTTED_BLOCKED = 16  # and rows for which they are read so in blocks; with more they are packed
@@ -120,8 +118,7 @@ NEXT_ROW_CACHE = 2  # how near it comes: in the first cache it would take the pl
 ROWS_NEAR = 3
 # Bytes after which such a hint is given again, beside stores that go past the caches, and once more; rows that are longer than so many.  Stores that wait for memory take each buffer that becomes free, and hints that find none are
 # dropped: the row is read by the pass that it was asked for.  (Zen 4, RMS norm of 4096² 0.93 of the time where a copy is 54 GB/s, in one thread 0.84, of 1000 × 16384 0.87; of 4096 × 4097 0.88; of
-# 2048 columns 1.04, in the second cache 1.08; by AVX2, whose stores of half a line take longer to issue, 0.97 to 1.07, so not there.  By hand, 40 instructions
-# that do nothing beside each line, for which stores do not pile up, 0.7 in one thread, 0.9 in two.)
+# 2048 columns 1.04, in the second cache 1.08; by AVX2, whose stores of half a line take longer to issue, 0.97 to 1.07, so not there.  By hand, 40 instructions that do nothing beside each line, for which stores do not pile up, 0.7 in one thread, 0.9 in two.)
 AGAIN, AGAIN_ROW = 2048, 8192
 # Passes over rows that come from memory, side by side: rows of a block, where before the first and behind the last a pass has none beside it; turns of the columns, with fewer what is done beside them weighs more (softmax of
 # 256 to 3000 columns 0.79 to 0.93, of 100 and 160 0.98, of 128 whose rows begin anywhere 1.6 of the time); places where the next row is asked for (with four, rows of 2048 take 0.93 and not 0.82 of the time, others as long).
@@ -207,14 +204,18 @@ LINES_ON = 4  # the same where hints go on to the next tile
 
 
 class InPlace(NamedTuple):
-    """Up to what packing the column operand costs more than it saves: elements of it, tiles of rows."""
+    """Up to what packing the column operand costs more than it saves: elements of it, tiles of rows; of more rows than `rows`, multiply-adds."""
 
     elements: int
     tiles: int
+    rows: int = 0  # 0: any
+    work: int = 0
 
 
 FEW = InPlace(1 << 62, 2)  # any that stays in the cache
 FEW_WORDS = InPlace(1 << 15, 4)  # packed, neighbours are multiplied by one instruction
+# The same of small floats, which are multiplied half as fast in place, wherever they lie: a copy pays for some rows, however large it is.  (Zen 4, one thread, bf16, packed against in place: 16×256² 1.26, 32×128² 1.08, 64³ 1.23 to 1.42, 100³ 0.84 to 0.94, 32×256² 0.74, 20×1000² 0.8, 128³ 0.7, 1000×20×1000 0.65, 4096×64×64 0.58, 10000×100×20 0.65 of the time.)
+FEW_SMALL_FLOATS = InPlace(1 << 62, 2, rows=16, work=3 << 18)
 FEWEST_ON_TILES = 9  # rows that share what is read once: fewer are done sooner by vectors (Sapphire Rapids, a cache of 8192 by 128 in bf16: eight 0.94 × as fast on tiles, nine 1.1, twelve 1.2, sixteen 1.7)
 FEW_OF_TILES = InPlace(1 << 11, 2)  # and tiles of them (64³ as fast, 128³ 3 × as fast packed; 32 rows by 1024² 1.4 ×, 16 rows 0.8)
 

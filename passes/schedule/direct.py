@@ -131,7 +131,8 @@ def _fits(plan: Plan, found: Contraction, block: Blocking, few: InPlace) -> Expr
     if panels_ahead(target):
         return both(near, call("bit_or", columns.le(const(target.lanes(dtype))), _work(plan, found).le(_unpacked(plan, found)))) or TRUE
     limits = ((const(DIRECT_ROWS * target.cores), rows), (rows, const(OWN_ROWS)), (length, const(beyond)))
-    return near if beyond <= most else call("bit_or", near, both(*(a.le(b) for a, b in limits)) or TRUE)
+    near = near if beyond <= most else call("bit_or", near, both(*(a.le(b) for a, b in limits)) or TRUE)
+    return near if not few.rows else both(near, call("bit_or", rows.le(const(few.rows)), _work(plan, found).le(const(few.work)))) or TRUE
 
 
 def _work(plan: Plan, found: Contraction) -> Expr:
