@@ -215,15 +215,14 @@ def test_bytes_that_are_computed_are_stored_as_bytes(target: str, monkeypatch: p
 
 @pytest.mark.parametrize(
     ("sizes", "copied"),
-    [
-        ((16, 256, 256), False),
-        ((64, 64, 64), False),
-        ((8, 2000, 2000), False),
-        ((100, 100, 100), True),
-        ((32, 256, 256), True),
-        ((4096, 64, 64), True),
-    ],
-    ids=str,
+    {
+        (16, 512, 384): False,
+        (128, 128, 128): False,
+        (8, 2000, 2000): False,
+        (160, 160, 160): True,
+        (20, 1000, 1000): True,
+        (4096, 64, 64): True,
+    }.items(),
 )
 def test_small_floats_are_copied_for_rows_and_work_enough(sizes: tuple[int, int, int], copied: bool) -> None:
     """However few elements there are to be copied: in place they are multiplied half as fast."""

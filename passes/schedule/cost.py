@@ -214,8 +214,8 @@ class InPlace(NamedTuple):
 
 FEW = InPlace(1 << 62, 2)  # any that stays in the cache
 FEW_WORDS = InPlace(1 << 15, 4)  # packed, neighbours are multiplied by one instruction
-# The same of small floats, which are multiplied half as fast in place, wherever they lie: a copy pays for some rows, however large it is.  (Zen 4, one thread, bf16, packed against in place: 16×256² 1.26, 32×128² 1.08, 64³ 1.23 to 1.42, 100³ 0.84 to 0.94, 32×256² 0.74, 20×1000² 0.8, 128³ 0.7, 1000×20×1000 0.65, 4096×64×64 0.58, 10000×100×20 0.65 of the time.)
-FEW_SMALL_FLOATS = InPlace(1 << 62, 2, rows=16, work=3 << 18)
+# The same of small floats, which are multiplied half as fast in place: a copy pays for rows and work enough, however large it is, later where threads wait for it.  (Zen 4, bf16, packed, one thread and two: 16×256² 1.26, 64³ 1.3, 100³ 0.84 and 1.35, 32×256² 0.74 and 1.4, 128³ 0.7 and 1.35, 20×1000² 0.8 and 0.74, 1000×20×1000 0.65 and 0.79, 4096×64×64 0.58 and 0.76 of the time.)
+FEW_SMALL_FLOATS = InPlace(1 << 62, 2, rows=16, work=1 << 21)
 FEWEST_ON_TILES = 9  # rows that share what is read once: fewer are done sooner by vectors (Sapphire Rapids, a cache of 8192 by 128 in bf16: eight 0.94 × as fast on tiles, nine 1.1, twelve 1.2, sixteen 1.7)
 FEW_OF_TILES = InPlace(1 << 11, 2)  # and tiles of them (64³ as fast, 128³ 3 × as fast packed; 32 rows by 1024² 1.4 ×, 16 rows 0.8)
 
