@@ -220,7 +220,8 @@ def test_bytes_that_are_computed_are_stored_as_bytes(target: str, monkeypatch: p
         (128, 128, 128): False,
         (8, 2000, 2000): False,
         (160, 160, 160): True,
-        (20, 1000, 1000): True,
+        (32, 512, 512): False,
+        (40, 1000, 1000): True,
         (4096, 64, 64): True,
     }.items(),
 )

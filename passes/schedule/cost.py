@@ -154,7 +154,7 @@ LONG = 1 << 16  # elements of a row that two threads share sooner than one reads
 WHOLE_ROWS = 16384  # columns of such a reduction where an axis outside of it is shared: memory is read from one end to the other (a vector times 4096² floats 1.1 to 1.15 times as fast as by COLUMNS)
 COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of each row for the prefetcher, accumulators in the first cache
 SEARCHED = 4096  # positions that are looked at before it is asked whether one is found
-SIDE_BY_SIDE = 32  # rows with accumulators each, of reductions that jump through memory (Zen 4, one thread, sums over first and last axis, by 8, 32, 128 rows: 128×128×784 0.48, 0.60, 0.48, 1000×64×64 0.53, 0.33, 0.39, 32×56×3000 0.72, 0.38, 0.57 of the time; from the caches 1.25 to 1.9)
+SIDE_BY_SIDE = 64  # rows with accumulators each, of reductions that jump through memory (Zen 4, sums over first and last axis, one thread and two: 128×128×784 0.62 and 0.67, 2000×100×50 0.71 and 0.71 of the time, 64×2048×49 by 32, 64, 128 rows 2.17, 1.73, 1.69 ms; what the last cache holds, in two threads, 1.06 to 2.8)
 JUMPS = 8  # of a row, at least
 # Bytes of a row up to which rows from memory are worked off together too, half of it with one reduction whose row is stored, and not past the caches (Zen 4, 50 to 77 MB, rows of 20, 33, 64, 100, 128 floats: layer norm 2.1, 2.3, 1.3 to 2, 1.5, 0.8 to 1.3, softmax 1.9, 2.3, 2.0, 1.5, 1.3, RMS norm 1.4, 1.8, 1.3, 0.94, 0.7, maxima of 100 1.25 × as fast).
 # And vectors of all rows that are, beyond which what waits at the end of one is little beside it: half as many with one reduction, half of that with nothing behind it (softmax and norms of four rows of 1000 floats 0.84 to 1.0 of the time, of 1500 0.87 to 1.15; `docs/design/rows.md`).
@@ -214,8 +214,8 @@ class InPlace(NamedTuple):
 
 FEW = InPlace(1 << 62, 2)  # any that stays in the cache
 FEW_WORDS = InPlace(1 << 15, 4)  # packed, neighbours are multiplied by one instruction
-# The same of small floats, which are multiplied half as fast in place: a copy pays for rows and work enough, however large it is, later where threads wait for it.  (Zen 4, bf16, packed, one thread and two: 16×256² 1.26, 64³ 1.3, 100³ 0.84 and 1.35, 32×256² 0.74 and 1.4, 128³ 0.7 and 1.35, 20×1000² 0.8 and 0.74, 1000×20×1000 0.65 and 0.79, 4096×64×64 0.58 and 0.76 of the time.)
-FEW_SMALL_FLOATS = InPlace(1 << 62, 2, rows=16, work=1 << 21)
+# The same of small floats, which are multiplied half as fast in place: a copy pays for rows and work enough, however large it is, later where threads wait for it.  (Zen 4, bf16, packed, one thread and two: 16×256² 1.26, 64³ 1.3, 100³ 0.84 and 1.35, 32×256² 0.74 and 1.4, 32×512² 0.8 and 1.43, 128³ 0.7 and 1.35, 20×1000² 0.8 and 1.0, 1000×20×1000 0.65 and 0.79, 4096×64×64 0.58 and 0.76 of the time.)
+FEW_SMALL_FLOATS = InPlace(1 << 62, 2, rows=32, work=1 << 21)
 FEWEST_ON_TILES = 9  # rows that share what is read once: fewer are done sooner by vectors (Sapphire Rapids, a cache of 8192 by 128 in bf16: eight 0.94 × as fast on tiles, nine 1.1, twelve 1.2, sixteen 1.7)
 FEW_OF_TILES = InPlace(1 << 11, 2)  # and tiles of them (64³ as fast, 128³ 3 × as fast packed; 32 rows by 1024² 1.4 ×, 16 rows 0.8)
 

@@ -6,11 +6,11 @@
       Y[i] = acc[]                             else:
                                                  … rows in parallel
 
-    for i in 0 .. M parallel:                  for i.0 in 0 .. ceil(M / 32) parallel:
-      for p in 0 .. N reduce:                    alloc acc: f32[32] register
+    for i in 0 .. M parallel:                  for i.0 in 0 .. ceil(M / 64) parallel:
+      for p in 0 .. N reduce:                    alloc acc: f32[64] register
         for q in 0 .. K reduce:       →          for p in 0 .. N reduce:
-          acc[] max= X[p, i, q]                    for i.1 in 0 .. min(32, M - 32·i.0):
-      Y[i] = acc[]                                   for q in 0 .. K reduce: acc[i.1] max= X[p, 32·i.0 + i.1, q]
+          acc[] max= X[p, i, q]                    for i.1 in 0 .. min(64, M - 64·i.0):
+      Y[i] = acc[]                                   for q in 0 .. K reduce: acc[i.1] max= X[p, 64·i.0 + i.1, q]
                                                  …
 
     for i in 0 .. M parallel:                  if N <= 6:
@@ -19,7 +19,7 @@
       Y[i] = acc[]                                   for i.1 in 0 .. 16 vector: acc[i.1] max= X[16·i.0 + i.1, p]
                                                    …
 
-Row by row, the second would jump through memory for each: it takes K elements at a time, now 32·K.  From the caches that is no matter, unless K elements are a small part of a line.
+Row by row, the second would jump through memory for each: it takes K elements at a time, now 64·K.  From the caches that is no matter, unless K elements are a small part of a line.
 """
 
 from __future__ import annotations
@@ -92,11 +92,12 @@ def _unevenly(rows: Expr, cores: int) -> Expr:
 def _jumps(plan: Plan, loop: Loop) -> Expr:
     """Whether row by row is slow where each row takes a piece, then jumps: what is read comes from memory, or a piece is so small a part of a line that other rows read the line again."""
     read = [plan.facts.buffers[name] for name in dict.fromkeys(n.attr for n in reads((loop,))) if name in plan.facts.buffers]
-    far, inner = cost.stream_bytes(plan.target), loop.body[0]
-    if not far or not isinstance(inner, Loop):
+    inner = loop.body[0]
+    if not isinstance(inner, Loop):
         return FALSE
+    far = [large(plan.facts, b.name, plan.target.l3) for b in read]
     small = [(_length(inner) * b.dtype.bytes).le(const(LINE // 2)) for b in read]
-    return disjunction((*(large(plan.facts, b.name, far) for b in read), *small), plan.facts.known)
+    return disjunction((*far, *small), plan.facts.known)
 
 
 def _shared_rows(plan: Plan, form: roles.Shape) -> bool:
