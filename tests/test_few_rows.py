@@ -36,7 +36,7 @@ def test_the_sizes_choose() -> None:
         one,
         short,
         f"variant {few}K * N",
-        f"variant {cost.SIDE_BY_SIDE + 1} <= M & {cost.JUMPS} <= K & ({WIDE.l3 // 4} <= K * M * N | N <= 8)",
+        f"variant {cost.SIDE_BY_SIDE + 1} <= M & {cost.JUMPS} <= K & ({WIDE.l3 // 4} <= K * M * N | N <= 64 & {cost.stream_bytes(WIDE) // 4} <= K * M * N | N <= 8)",
         "variant",
     ]
     assert variants("column_sum", Options()) == [one, "variant"]

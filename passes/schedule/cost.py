@@ -155,7 +155,7 @@ WHOLE_ROWS = 16384  # columns of such a reduction where an axis outside of it is
 COLUMNS = 1024  # of a reduction over rows that are read once: long pieces of each row for the prefetcher, accumulators in the first cache
 SEARCHED = 4096  # positions that are looked at before it is asked whether one is found
 SIDE_BY_SIDE = 64  # rows with accumulators each, of reductions that jump through memory (Zen 4, sums over first and last axis, one thread and two: 128×128×784 0.62 and 0.67, 2000×100×50 0.71 and 0.71 of the time, 64×2048×49 by 32, 64, 128 rows 2.17, 1.73, 1.69 ms; what the last cache holds, in two threads, 1.06 to 2.8)
-JUMPS = 8  # of a row, at least
+JUMPS, FEW_LINES = 8, 4  # of a row, at least; lines of a piece that no prefetcher follows
 # Bytes of a row up to which rows from memory are worked off together too, half of it with one reduction whose row is stored, and not past the caches (Zen 4, 50 to 77 MB, rows of 20, 33, 64, 100, 128 floats: layer norm 2.1, 2.3, 1.3 to 2, 1.5, 0.8 to 1.3, softmax 1.9, 2.3, 2.0, 1.5, 1.3, RMS norm 1.4, 1.8, 1.3, 0.94, 0.7, maxima of 100 1.25 × as fast).
 # And vectors of all rows that are, beyond which what waits at the end of one is little beside it: half as many with one reduction, half of that with nothing behind it (softmax and norms of four rows of 1000 floats 0.84 to 1.0 of the time, of 1500 0.87 to 1.15; `docs/design/rows.md`).
 TOGETHER_ANYWHERE, VECTORS_TOGETHER = 512, 256

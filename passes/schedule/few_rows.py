@@ -90,14 +90,17 @@ def _unevenly(rows: Expr, cores: int) -> Expr:
 
 
 def _jumps(plan: Plan, loop: Loop) -> Expr:
-    """Whether row by row is slow where each row takes a piece, then jumps: what is read comes from memory, or a piece is so small a part of a line that other rows read the line again."""
+    """Whether row by row is slow where each row takes a piece, then jumps: what is read is more than the last cache, or than our part of it where pieces are few lines, or a piece is so small a part of a line that other rows read it again."""
     read = [plan.facts.buffers[name] for name in dict.fromkeys(n.attr for n in reads((loop,))) if name in plan.facts.buffers]
     inner = loop.body[0]
     if not isinstance(inner, Loop):
         return FALSE
-    far = [large(plan.facts, b.name, plan.target.l3) for b in read]
-    small = [(_length(inner) * b.dtype.bytes).le(const(LINE // 2)) for b in read]
-    return disjunction((*far, *small), plan.facts.known)
+    found: list[Expr] = []
+    for b in read:
+        piece = _length(inner) * b.dtype.bytes
+        few = both(piece.le(const(cost.FEW_LINES * LINE)), large(plan.facts, b.name, cost.stream_bytes(plan.target))) or TRUE
+        found += [large(plan.facts, b.name, plan.target.l3), simplify(few, plan.facts.known), piece.le(const(LINE // 2))]
+    return disjunction(tuple(found), plan.facts.known)
 
 
 def _shared_rows(plan: Plan, form: roles.Shape) -> bool:
