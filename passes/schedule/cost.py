@@ -157,7 +157,7 @@ SEARCHED = 4096  # positions that are looked at before it is asked whether one i
 SIDE_BY_SIDE = 64  # rows with accumulators each, of reductions that jump through memory (Zen 4, sums over first and last axis, one thread and two: 128×128×784 0.62 and 0.67, 2000×100×50 0.71 and 0.71 of the time, 64×2048×49 by 32, 64, 128 rows 2.17, 1.73, 1.69 ms; what the last cache holds, in two threads, 1.06 to 2.8)
 JUMPS, FEW_LINES = 8, 4  # of a row, at least; lines of a piece that no prefetcher follows
 # Bytes of a row up to which rows from memory are worked off together too, half of it with one reduction whose row is stored, and not past the caches (Zen 4, 50 to 77 MB, rows of 20, 33, 64, 100, 128 floats: layer norm 2.1, 2.3, 1.3 to 2, 1.5, 0.8 to 1.3, softmax 1.9, 2.3, 2.0, 1.5, 1.3, RMS norm 1.4, 1.8, 1.3, 0.94, 0.7, maxima of 100 1.25 × as fast).
-# And vectors of all rows that are, beyond which what waits at the end of one is little beside it: half as many with one reduction, half of that with nothing behind it (softmax and norms of four rows of 1000 floats 0.84 to 1.0 of the time, of 1500 0.87 to 1.15; `docs/design/rows.md`).
+# And vectors of all rows that are, beyond which what waits at the end of one is little beside it: a third with one reduction, a quarter with nothing behind it (softmax and norms of four rows of 1000 floats 0.84 to 1.0 of the time, of 1500 0.87 to 1.15; `docs/design/rows.md`).
 TOGETHER_ANYWHERE, VECTORS_TOGETHER = 512, 256
 ROWS = 4  # of such a reduction that are read side by side
 WIDE_FIRST = 48 << 10  # bytes of a first cache that has room for what several rows ask for, beside what they share
@@ -365,7 +365,7 @@ def rows_ahead(target: Target) -> int:
 
 def short_rows(target: Target, widest: int, reductions: int, alone: bool, stored: bool) -> tuple[int, int]:
     """Elements of so many bytes up to which rows are worked off together from the caches, and wherever they come from; `alone` where a reduction is all that is done, `stored` where the row is."""
-    vectors = VECTORS_TOGETHER // (1 if reductions > 1 else 4 if alone else 2) // rows_together(target)
+    vectors = VECTORS_TOGETHER // (1 if reductions > 1 else 4 if alone else 3) // rows_together(target)
     short = vectors * max(1, target.vector_bytes // widest)
     return short, min(short, TOGETHER_ANYWHERE // widest // (2 if reductions == 1 and stored else 1))
 
