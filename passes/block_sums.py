@@ -1,0 +1,52 @@
+"""Sums of blocks of small integers, each of which is a term of one sum of floats, and is finished inside of it.
+
+    Y[m, n] = Σ_b s[m, b] · t[n, b] · Σ_i A[m, b, i] · B[n, b, i]        the sum over i is of integers, and exact
+
+What one block sums is a number for each row, column and block: as a tensor in memory, or as scores of a cascade, it would be the largest that there is.  Inside the other sum it stays in the registers in
+which an instruction of the target adds up products of neighbours (`schedule/sums_of_blocks.py`).
+"""
+
+from __future__ import annotations
+
+from ..ir.expr import axis
+from ..ir.graph import Graph, Node, View, users
+from ..ir.target import Target
+from .schedule.dots import choice
+from .scores import pointwise_reads, private, spread
+
+
+def block_sums(ir: Graph, target: Target) -> frozenset[Node]:
+    """The sums of such blocks, whose lengths are constants, that nobody else reads."""
+    if target.gpu or not target.vector_bytes or not target.instructions:
+        return frozenset()
+    readers, outputs = users(ir), {n for _, n in ir.outputs}
+    found = {n: r for n in ir.nodes() if (r := _block_sum(n, target)) is not None}
+    return frozenset(r for n, r in found.items() if private(r, {n}, readers, outputs))
+
+
+def _block_sum(n: Node, target: Target) -> Node | None:
+    """The one sum of a block that a sum of floats reads at another place for each of its terms."""
+    if n.op != "reduce" or n.attr.combiner != "add" or not n.dtype.is_float or len(n.attr.extents) != 1:
+        return None
+    reads = [v for v in pointwise_reads(n) if v.node.op == "reduce"]
+    domain = n.shape + n.attr.extents
+    if len(reads) != 1 or reads[0].domain is not None or any(e.op != "axis" for e in reads[0].index):
+        return None
+    (view,) = reads
+    r = view.node
+    whole = all(domain[e.attr] is extent for e, extent in zip(view.index, r.shape, strict=True)) and len(set(view.index)) == n.rank + 1 == r.rank
+    return r if whole and axis(n.rank) in view.index and spread(r) and _is_of_words(r, target) else None
+
+
+def _is_of_words(r: Node, target: Target) -> bool:
+    """Whether a sum is of products of bytes, of which the target multiplies neighbours by an instruction, and is of so many words exactly."""
+    product = r.args[0].node
+    if r.attr.combiner != "add" or not r.args[0].is_identity or product.op != "mul" or not all(e.is_const for e in r.attr.extents):
+        return False
+    left, right = (_byte(v) for v in product.args)
+    dot = choice(target.instructions, left.node.dtype, right.node.dtype) if left is not None and right is not None else None
+    return dot is not None and dot.result is r.dtype and r.attr.extents[-1].attr % dot.neighbours == 0
+
+
+def _byte(v: View) -> View | None:
+    return v.node.args[0] if v.domain is None and v.node.op == "cast" and v.node.args[0].dtype.bits == 8 else None
