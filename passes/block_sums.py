@@ -28,14 +28,14 @@ def _block_sum(n: Node, target: Target) -> Node | None:
     """The one sum of a block that a sum of floats reads at another place for each of its terms."""
     if n.op != "reduce" or n.attr.combiner != "add" or not n.dtype.is_float or len(n.attr.extents) != 1:
         return None
-    reads = [v for v in pointwise_reads(n) if v.node.op == "reduce"]
+    reads = [v for v in pointwise_reads(n) if v.node.op == "reduce" and spread(v.node)]  # sums of rows, or of columns, are less: they are made first
     domain = n.shape + n.attr.extents
     if len(reads) != 1 or reads[0].domain is not None or any(e.op != "axis" for e in reads[0].index):
         return None
     (view,) = reads
     r = view.node
     whole = all(domain[e.attr] is extent for e, extent in zip(view.index, r.shape, strict=True)) and len(set(view.index)) == n.rank + 1 == r.rank
-    return r if whole and axis(n.rank) in view.index and spread(r) and _is_of_words(r, target) else None
+    return r if whole and axis(n.rank) in view.index and _is_of_words(r, target) else None
 
 
 def _is_of_words(r: Node, target: Target) -> bool:

@@ -218,7 +218,7 @@ class Planner:
         """Reductions, and cascades, that are computed in fewer loops than a contraction in the same kernel (that is not in their own tiles); of contractions in as many, each in tiles, all but the last."""
         found = []
         for root, inside in (part for whole, every in self.reductions.items() for part in self.branches(whole, every)):
-            depths = {n: depth for n, depth in inside.items() if self.is_contraction(n)}
+            depths = {n: depth for n, depth in inside.items() if n not in self.blocks and self.is_contraction(n)}
             deep = max(depths.values(), default=0)
             outside = max((depth for n, depth in depths.items() if n not in self.in_tiles.get(root, ())), default=0)
             found += [n for n, depth in inside.items() if depth < (outside if n.op == "cascade" else deep)]

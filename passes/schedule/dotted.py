@@ -47,7 +47,7 @@ def dotted(plan: Plan, found: Contraction, blocks: bool) -> Expr | None:
         return None
     held = ", a block of it in the first cache" if blocks else ""
     reason = f"few rows: columns are read along the reduction as they lie, {cost.rows_together(plan.target)} at a time{held}"
-    return tried_where(plan, condition, reason, lambda: _tiles(plan, found, row, deep, width, blocks))
+    return tried_where(plan, condition, reason, lambda: tiles_in_lanes(plan, found, row, deep, width, blocks))
 
 
 def dotted_words(plan: Plan, found: Contraction, dot: Dot, most: int) -> Expr | None:
@@ -71,7 +71,7 @@ def dotted_words(plan: Plan, found: Contraction, dot: Dot, most: int) -> Expr | 
         plan.do("decide")
         sums = signs(plan, dot, row, deep)
         plan.do("dot", deep, dot.name)
-        _tiles(plan, found, row, deep, lanes, False, clamped=True)
+        tiles_in_lanes(plan, found, row, deep, lanes, False, clamped=True)
         in_vectors(plan, sums)  # now that all copies of what is reduced have names
 
     reason = f"few rows: columns are read along the reduction as they lie, {dot.neighbours} neighbours at a time multiplied by {dot.name}"
@@ -120,7 +120,7 @@ def turned(plan: Plan, found: Contraction) -> Expr | None:
             plan.do("stage", buffer, row, deep, space="shared", order=f"{deep},{row}")
             for axis in plan.added(earlier):
                 plan.do("serial", axis)
-        _tiles(plan, other, row, deep, width, False, few=True, clamped=True)
+        tiles_in_lanes(plan, other, row, deep, width, False, few=True, clamped=True)
 
     reason = "they are turned over, and rows" if across else "they and the rows"
     return tried_where(plan, few, f"few columns: {reason} are read along the reduction as they lie", steps)
@@ -131,7 +131,7 @@ def _reading(plan: Plan, body: Block) -> list[tuple[str, Expr]]:
     return [(n.attr, plan.facts.buffers[n.attr].address(n.args)) for n in reads(body) if n.attr in plan.facts.buffers]
 
 
-def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, blocks: bool, few: bool = False, clamped: bool = False) -> None:
+def tiles_in_lanes(plan: Plan, found: Contraction, row: str, deep: str, width: int, blocks: bool, few: bool = False, clamped: bool = False) -> None:
     """`few`: few tiles for few rows; `clamped`: the last columns again in place of a rest."""
     column, many = found.column, cost.rows_together(plan.target)
     batch = plan.collapsed(plan.ordered(column, row))

@@ -17,16 +17,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ...ir.expr import Expr, const
 from ...ir.instructions import Dot
-from ...ir.kernel import Alloc, Loop, Store, perfect
+from ...ir.kernel import Alloc, Kernel, Loop, Store, perfect
 from ...ir.simplify import simplify
 from . import dots, roles
 from .affine import stride
-from .cost import ROWS_OF_BLOCKS, TILES_OF_BLOCKS, blocking
-from .dotted import in_vectors, signs
+from .cost import FEW_ROWS_OF_BLOCKS, ROWS_OF_BLOCKS, TILES_OF_BLOCKS, blocking, first_lanes
+from .direct import tried_where
+from .dotted import in_vectors, signs, tiles_in_lanes
 from .plan import Plan
 from .tiles import RegisterTile, turned
 from .tree import StepError, loads_in
+from .variants import choose
 
 
 class SumsOfBlocks(NamedTuple):
@@ -37,7 +40,8 @@ class SumsOfBlocks(NamedTuple):
     column: str
     block: str  # the reduction over blocks
     depth: str  # the one inside a block
-    columns: tuple[str, ...]  # the buffers that move with the column
+    column_operand: str  # of what is multiplied
+    columns: tuple[str, ...]  # all the buffers that move with the column
     accumulator: str  # of floats
     sum: str  # of the integers of a block
     dot: Dot
@@ -48,10 +52,21 @@ def sums_of_blocks(plan: Plan) -> bool:
     found = _found(plan)
     if found is None:
         return False
-    _schedule(plan, found)
+    parts: list[tuple[Expr | None, Kernel]] = []
+    few = plan.another()
+    condition = _few_rows(few, found)
+    plan.note(*few.notes)
+    if condition is not None:
+        parts.append((None if condition.is_const else condition, few.kernel))
+    if not parts or parts[-1][0] is not None:
+        rest = plan.another()
+        _schedule(rest, found)
+        plan.note(*rest.notes)
+        parts.append((None, rest.kernel))
     plan.note(
         f"the integers of a block along `{found.depth}` are summed by {found.dot.name} in registers, {found.dot.neighbours} neighbours at a time, and what they come to is scaled and added there too"
     )
+    plan.kernel = choose(plan.kernel, parts) if len(parts) > 1 else parts[0][1]
     return True
 
 
@@ -78,15 +93,37 @@ def _found(plan: Plan) -> SumsOfBlocks | None:
     if len(inner) != 1 or dot is None or dot.result is not s.value.dtype or s.buffer != sums[0].name or not beside:
         return None
     column = beside[-1]
-    kept = [f.element.names & {*form.axes} for f in sides]
-    across = next((axes for axes in kept if column not in axes), None)
-    along = next((axes for axes in kept if column in axes), None)
-    if across is None or along is None or len(rows := [x for x in form.axes if x in across - along]) != 1:
+    across = [f.element for f in sides if column not in f.element.names]
+    along = [f.element for f in sides if column in f.element.names]
+    if len(across) != 1 or len(rows := [x for x in form.axes if x in across[0].names - along[0].names]) != 1:
         return None
     loads = [n for t in block.body if isinstance(t, (Store, Loop)) for n in loads_in(*(e for u in (t, *_stores(t)) for e in u.expressions()))]
     columns = tuple(dict.fromkeys(n.attr for n in loads if column in n.names and n.attr in plan.facts.buffers))
     batch = tuple(x for x in form.axes if x not in (*rows, column))
-    return SumsOfBlocks(batch, rows[0], column, block.axis, inside[0].axis, columns, acc.name, sums[0].name, dot)
+    return SumsOfBlocks(batch, rows[0], column, block.axis, inside[0].axis, min(along[0].buffers), columns, acc.name, sums[0].name, dot)
+
+
+def _few_rows(plan: Plan, r: SumsOfBlocks) -> Expr | None:
+    """Few rows: the condition on the sizes; None (and an unchanged plan) where a step refuses."""
+    words = plan.extent(r.depth)
+    width = min(plan.target.lanes(r.dot.result), (words or 0) // r.dot.neighbours)
+    if width < 2 or (words or 0) % (width * r.dot.neighbours) or plan.target.lanes(r.dot.result) % width or not first_lanes(plan.target):
+        return None
+    addresses = roles.accesses(plan.loop(r.depth).body, plan.facts.buffers)
+    if any(stride(a, r.depth) != 1 for a in addresses):
+        return None
+
+    def steps() -> None:
+        plan.do("dot", r.depth, r.dot.name, signed=r.column_operand)
+        plan.do("distribute", r.depth)
+        deep = plan.collapsed((r.block, r.depth))
+        found = roles.contraction(plan.kernel, plan.facts, r.column)
+        if found is None:
+            raise StepError("no contraction is left")
+        tiles_in_lanes(plan, found, r.row, deep, width, False, few=True, clamped=True)
+
+    condition = simplify(plan.loop(r.row).stop.le(const(FEW_ROWS_OF_BLOCKS)), plan.facts.known)
+    return tried_where(plan, condition, "few rows: columns are read as they lie, lanes of a block's words scaled and added", steps)
 
 
 def _stores(s: Store | Loop) -> tuple[Store, ...]:
