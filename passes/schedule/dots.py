@@ -47,8 +47,10 @@ class Factor(NamedTuple):
     @property
     def bits(self) -> Expr:
         """The bits of the element, as u32."""
-        width = {8: u8, 16: u16}[self.dtype.bits]
-        return cast(u32, self.element if self.element.dtype is width else call("bitcast", self.element, to=width))
+        width, e = {8: u8, 16: u16}[self.dtype.bits], self.element
+        if e.op == "bitcast" and e.args[0].dtype is width:
+            e = e.args[0]
+        return cast(u32, e if e.dtype is width else call("bitcast", e, to=width))
 
 
 def factor(e: Expr) -> Factor | None:

@@ -156,13 +156,18 @@ def _schedule(plan: Plan, r: SumsOfBlocks) -> None:
 
 
 def _stage(plan: Plan, tile: RegisterTile, buffer: str, *along: str) -> None:
-    """Pack a panel of columns, one for each thread, `along` the blocks and what is in them: one axis."""
+    """Pack a panel of columns, one for each thread, `along` the blocks and what is in them: as one axis, or where blocks lie apart, a square of each block."""
     _, columns = tile.compute()
     if not tile.reads(buffer, columns):
         return
     before = plan.kernel
     plan.do("stage", buffer, *along, columns, at=f"{tile.column}.0")
-    packed = plan.newest(before)
+    packed, staged = plan.newest(before), plan.kernel
     *deep, _ = plan.copying(packed, before)
     plan.collapsed(deep)
-    turned(plan, packed, before)
+    if turned(plan, packed, before):
+        return
+    plan.kernel = staged
+    if len(deep) > 1 and turned(plan, packed, before, most=plan.extent(deep[-1]) or 1):
+        block, *inner = plan.copying(packed, before)
+        plan.tried("reorder", inner[0], block, *inner[1:])
