@@ -163,11 +163,6 @@ BLOCKS = 8  # of so many rows, at least: fewer are shared unevenly
 TOGETHER_ANYWHERE = 512  # bytes of a row up to which rows from memory are worked off together too, half of it with one reduction, and their results not stored past the caches (Zen 4, one thread, 50 to 77 MB, rows of 20, 33, 64, 100, 128 floats:
 # layer norm 2.1, 2.3, 1.3 to 2, 1.5, 0.8 to 1.3 times as fast, softmax 1.9, 2.3, 2.0, 1.5, 1.3, RMS norm 1.4, 1.8, 1.3, 0.94, 0.7)
 TOGETHER = 3  # of the first cache the part that rows may take which are worked off together (softmax and norms of 1000 floats 1.05 to 1.08, of 1500 0.87 to 0.92 times as fast): results, what all rows share and what is asked for have their places there too
-# Rows of a register tile with sums of integers and of floats, and tiles of a block of rows, for each of which a panel of columns is packed.  (Zen 4, blocks of 32 bytes, one thread, 4, 8, 12, 14 rows by two vectors of columns:
-# 128 rows of 1024² 172, 172, 162, 133 GMAC/s, 16 rows 131, 131, 94, 81.)
-ROWS_OF_BLOCKS, TILES_OF_BLOCKS = 4, 64
-# Rows up to which columns of blocks are read as they lie, for lanes of a block.  (Zen 4, one thread, tiles beside: 1 row of 1024² 70 and 38 µs, 2 rows 68 and 56, 3 rows 65 and 74.)
-FEW_ROWS_OF_BLOCKS = 2
 ROWS = 4  # of such a reduction that are read side by side
 WIDE_FIRST = 48 << 10  # bytes of a first cache that has room for what several rows ask for, beside what they share
 # Rows of a sum that come from memory: where some are up to so many bytes in all, the next ones are asked for one after the other, longer ones side by side, so many bytes ahead.  (Zen 4, two threads, beside the latter: 30000 × 500

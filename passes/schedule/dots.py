@@ -391,7 +391,10 @@ def offset(kernel: Kernel, facts: Facts, axis: str, buffer: str) -> Kernel:
     if s.value.dtype is not i32 or buffer not in moved.element.buffers or moved.dtype is not moved.element.dtype or buffer in other.element.buffers:
         raise StepError(f"offset: `{buffer}` is no factor of bytes of the sum over `{axis}`")
     loops = [x for x in around(kernel, axis)[:-1] if isinstance(x, Loop)]
-    if any(x.kind not in ("parallel", "reduce") or x.start is not ZERO or x.step is not ONE for x in loops) or len(loops) != len(around(kernel, axis)) - 1:
+    if (
+        any(x.kind not in ("parallel", "reduce") or x.start is not ZERO or x.step is not ONE for x in loops)
+        or len(loops) != len(around(kernel, axis)) - 1
+    ):
         raise StepError(f"offset: `{axis}` stands in more than parallel loops and reductions from 0")
     inside = loops[-1].body if loops else kernel.body
     place = next(k for k, t in enumerate(inside) if t is loop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...ir.dtypes import DType
 from ...ir.expr import Expr, load
 from ...ir.instructions import INSTRUCTIONS, Dot
-from ...ir.kernel import Alloc, Kernel, Loop, Store, identity_of
+from ...ir.kernel import Alloc, Kernel, Store, identity_of
 from ...ir.record import replace
 from ...ir.walks import substitute
 from .affine import constant_extent
@@ -78,4 +78,4 @@ def _largest(e: Expr) -> int | None:
 
 
 def _of(d: DType) -> int:
-    return max(abs(d.min), abs(d.max))
+    return int(max(abs(d.min), abs(d.max)))
