@@ -28,6 +28,10 @@ FORMS = {
         '(composite f ((X{i8}[M B 32] V{i8}[B 32 N] s{f32}[M B] t{f32}[N B]) -> (Y{f32}[M N])) (return (einsum "mb,nb,mnb->mn" s t (cast f32 (einsum "mbi,bin->mnb" (cast i32 X) (cast i32 V))))))',
         "int8", "int8", "XVst",
     ),
+    "rows along two axes": (
+        '(composite f ((Z{i8}[3 M B 32] W{i8}[N B 32] s{f32}[M B] t{f32}[N B]) -> (Y{f32}[3 M N])) (return (einsum "mb,nb,amnb->amn" s t (cast f32 (einsum "ambi,nbi->amnb" (cast i32 Z) (cast i32 W))))))',
+        "int8", "int8", "ZWst",
+    ),
     "a zero of each block": (
         '(composite f ((X{i8}[M B 32] W{u8}[N B 32] z{u8}[N B] s{f32}[M B] t{f32}[N B]) -> (Y{f32}[M N])) (return (einsum "mb,nb,mnb->mn" s t (cast f32 (einsum "mbi,nbi->mnb" (cast i32 X) (- (cast i32 W) (cast i32 (reshape z N B 1))))))))',
         "int8", "uint8", "XWzst",
@@ -69,11 +73,12 @@ def test_values(form: str, target: str) -> None:
         if wanted == "PQ":
             s, t = (v.astype(np.float16).astype(np.float32) for v in (s, t))
         p, q = (np.concatenate([v.astype(np.float16)[..., None].view(np.uint8), a.view(np.uint8)], -1) for v, a in ((s, x), (t, w)))
-        given = {"X": x, "W": w, "V": np.ascontiguousarray(w.transpose(1, 2, 0)), "s": s, "t": t, "z": z, "P": p, "Q": q}
+        given = {"X": x, "W": w, "V": np.ascontiguousarray(w.transpose(1, 2, 0)), "s": s, "t": t, "z": z, "P": p, "Q": q, "Z": np.stack([x, x, x])}
         wide = w.astype(np.int64) - (z[..., None] if "z" in wanted else 0)
         terms = np.einsum("mbi,nbi->mnb", x.astype(np.float64), wide.astype(np.float64)) * s[:, None] * t[None].astype(np.float64)
         exact = terms.sum(2) if form != "something is made of the sum" else np.maximum(terms.sum(2), 0)
         found = np.asarray(kernel(*(given[name] for name in wanted)))
+        assert found.shape == exact.shape or (found == found[:1]).all()  # along another axis the same rows
         assert (abs(found - exact) <= (b + 3) * 2.0**-24 * 16 * abs(terms).sum(2) + 1e-30).all(), (m, b, n)
 
 
@@ -84,7 +89,7 @@ def test_they_stay_in_one_kernel(form: str) -> None:
     assert len(before) == len(c.module.temps) == (form == "a zero of each block")  # sums of the rows
     assert "dot q dot4_u8_i8" in last.schedule or "dot p dot4_u8_i8" in last.schedule
     few = [line for line in last.schedule if line.startswith("variant M <= 2")]
-    assert bool(few) == (form not in ("both without", "columns side by side", "a zero of each block"))
+    assert bool(few) == (form not in ("both without", "columns side by side", "rows along two axes", "a zero of each block"))
 
 
 @pytest.mark.parametrize(

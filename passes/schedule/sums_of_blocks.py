@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...ir.expr import Expr, const
+from ...ir.expr import Expr, const, product
 from ...ir.instructions import Dot
 from ...ir.kernel import Alloc, Kernel, Loop, Store, perfect
 from ...ir.simplify import simplify
@@ -40,7 +40,7 @@ class SumsOfBlocks(NamedTuple):
     """What part each axis plays in such a kernel."""
 
     batch: tuple[str, ...]
-    row: str
+    rows: tuple[str, ...]
     column: str
     block: str  # the reduction over blocks
     depth: str  # the one inside a block
@@ -99,12 +99,13 @@ def _found(plan: Plan) -> SumsOfBlocks | None:
     column = beside[-1]
     across = [f.element for f in sides if column not in f.element.names]
     along = [f.element for f in sides if column in f.element.names]
-    if len(across) != 1 or len(rows := [x for x in form.axes if x in across[0].names - along[0].names]) != 1:
+    rows = tuple(x for x in form.axes if x in across[0].names - along[0].names) if len(across) == 1 else ()
+    if not rows:
         return None
     loads = [n for t in block.body if isinstance(t, (Store, Loop)) for n in loads_in(*(e for u in (t, *_stores(t)) for e in u.expressions()))]
     columns = tuple(dict.fromkeys(n.attr for n in loads if column in n.names and n.attr in plan.facts.buffers))
     batch = tuple(x for x in form.axes if x not in (*rows, column))
-    return SumsOfBlocks(batch, rows[0], column, block.axis, inside[0].axis, min(along[0].buffers), columns, acc.name, sums[0].name, dot)
+    return SumsOfBlocks(batch, rows, column, block.axis, inside[0].axis, min(along[0].buffers), columns, acc.name, sums[0].name, dot)
 
 
 def _few_rows(plan: Plan, r: SumsOfBlocks) -> Expr | None:
@@ -118,15 +119,18 @@ def _few_rows(plan: Plan, r: SumsOfBlocks) -> Expr | None:
         return None
 
     def steps() -> None:
+        plan.ordered(*r.rows, r.column)
+        row = plan.collapsed(r.rows)
         plan.do("dot", r.depth, r.dot.name, signed=r.column_operand)
         plan.do("distribute", r.depth)
         deep = plan.collapsed((r.block, r.depth))
         found = roles.contraction(plan.kernel, plan.facts, r.column)
         if found is None:
             raise StepError("no contraction is left")
-        tiles_in_lanes(plan, found, r.row, deep, width, False, few=True, clamped=True)
+        tiles_in_lanes(plan, found, row, deep, width, False, few=True, clamped=True)
 
-    condition = simplify(plan.loop(r.row).stop.le(const(FEW_ROWS)), plan.facts.known)
+    count = product(plan.loop(x).stop for x in r.rows)
+    condition = simplify(count.le(const(FEW_ROWS)), plan.facts.known)
     return tried_where(plan, condition, "few rows: columns are read as they lie, lanes of a block's words scaled and added", steps)
 
 
@@ -135,8 +139,9 @@ def _stores(s: Store | Loop) -> tuple[Store, ...]:
 
 
 def _schedule(plan: Plan, r: SumsOfBlocks) -> None:
-    row, column = r.row, r.column
-    batch = plan.ordered(row, column)
+    column = r.column
+    batch = plan.ordered(*r.rows, column)
+    row = plan.collapsed(r.rows)
     in_vectors(plan, signs(plan, r.dot, row, r.depth))
     plan.do("dot", r.depth, r.dot.name)
     plan.do("split", column, blocking(plan.target, r.dot.result).columns, tail="pad")
