@@ -178,5 +178,5 @@ def _stage(plan: Plan, tile: RegisterTile, buffer: str, *along: str) -> None:
         return
     plan.kernel = staged
     if len(deep) > 1 and turned(plan, packed, before, most=plan.extent(deep[-1]) or 1):
-        block, *inner = plan.copying(packed, before)
-        plan.tried("reorder", inner[0], block, *inner[1:])
+        block, columns, *_ = plan.copying(packed, before)
+        plan.tried("reorder", columns, block)
