@@ -8,8 +8,10 @@ which an instruction of the target adds up products of neighbours (`schedule/sum
 
 from __future__ import annotations
 
+from ..ir.dtypes import f32
 from ..ir.expr import axis
-from ..ir.graph import Graph, Node, View, users
+from ..ir.graph import Graph, Node, View, postorder, users
+from ..ir.primops import OPS
 from ..ir.target import Target
 from .schedule.dots import choice
 from .scores import pointwise_reads, private, spread
@@ -26,7 +28,7 @@ def block_sums(ir: Graph, target: Target) -> frozenset[Node]:
 
 def _block_sum(n: Node, target: Target) -> Node | None:
     """The one sum of a block that a sum of floats reads at another place for each of its terms."""
-    if n.op != "reduce" or n.attr.combiner != "add" or not n.dtype.is_float or len(n.attr.extents) != 1:
+    if n.op != "reduce" or n.attr.combiner != "add" or n.dtype is not f32 or len(n.attr.extents) != 1:
         return None
     reads = [v for v in pointwise_reads(n) if v.node.op == "reduce" and spread(v.node)]  # sums of rows, or of columns, are less: they are made first
     domain = n.shape + n.attr.extents
@@ -35,17 +37,28 @@ def _block_sum(n: Node, target: Target) -> Node | None:
     (view,) = reads
     r = view.node
     whole = all(domain[e.attr] is extent for e, extent in zip(view.index, r.shape, strict=True)) and len(set(view.index)) == n.rank + 1 == r.rank
-    return r if whole and axis(n.rank) in view.index and _is_of_words(r, target) else None
+    return r if whole and axis(n.rank) in view.index and _is_of_words(r, target) and _scaled(n.args[0].node, r) else None
+
+
+def _scaled(term: Node, r: Node) -> bool:
+    """Whether the sum of a block is only scaled and shifted on the way to the sum that it is a term of: what more is made of scores is for the tiles of a cascade."""
+    made = {r}  # what the sum is a part of
+    for m in postorder(term):
+        if m is not r and m.op in OPS and any(a.node in made for a in m.args):
+            made.add(m)
+            if m.op not in ("mul", "add", "sub", "cast"):
+                return False
+    return True
 
 
 def _is_of_words(r: Node, target: Target) -> bool:
     """Whether a sum is of products of bytes, of which the target multiplies neighbours by an instruction, and is of so many words exactly."""
     product = r.args[0].node
-    if r.attr.combiner != "add" or not r.args[0].is_identity or product.op != "mul" or not all(e.is_const for e in r.attr.extents):
+    if r.attr.combiner != "add" or not r.args[0].is_identity or product.op != "mul" or len(r.attr.extents) != 1 or not r.attr.extents[0].is_const:
         return False
     left, right = (_byte(v) for v in product.args)
     dot = choice(target.instructions, left.node.dtype, right.node.dtype) if left is not None and right is not None else None
-    return dot is not None and dot.result is r.dtype and r.attr.extents[-1].attr % dot.neighbours == 0
+    return dot is not None and dot.result is r.dtype and r.attr.extents[0].attr % dot.neighbours == 0
 
 
 def _byte(v: View) -> View | None:

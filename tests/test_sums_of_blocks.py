@@ -98,6 +98,7 @@ def test_they_stay_in_one_kernel(form: str) -> None:
         BLOCKS.replace("32]", "D]"),  # how long a block is is not known
         BLOCKS.replace("32]", "30]"),  # not of whole words
         BLOCKS.replace("(Y{f32}[M N])", "(Y{f32}[M N] Z{i32}[M N B])").replace(BOTH, '(setf z (einsum "mbi,nbi->mnb" (cast i32 X) (cast i32 W))) (return (einsum "mb,nb,mnb->mn" s t (cast f32 z)) z)'),
+        BLOCKS.replace('(cast f32 (einsum "mbi', '(abs (cast f32 (einsum "mbi').replace("(cast i32 W))))))", "(cast i32 W)))))))"),  # scores, of which more is made
         BLOCKS.replace("W{i8}[N B 32]", "W{i8}[M N B 32]").replace("nbi->", "mnbi->"),  # nothing is used twice
     ],
 )  # fmt: skip
