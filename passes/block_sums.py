@@ -8,7 +8,7 @@ which an instruction of the target adds up products of neighbours (`schedule/sum
 
 from __future__ import annotations
 
-from ..ir.dtypes import f32
+from ..ir.dtypes import f32, i32
 from ..ir.expr import axis
 from ..ir.graph import Graph, Node, View, postorder, users
 from ..ir.primops import OPS
@@ -16,10 +16,12 @@ from ..ir.target import Target
 from .schedule.dots import choice
 from .scores import pointwise_reads, private, spread
 
+EXACT = 256  # products of two bytes, 255² at most, of which f32 holds all sums
+
 
 def block_sums(ir: Graph, target: Target) -> frozenset[Node]:
     """The sums of such blocks, whose lengths are constants, that nobody else reads."""
-    if target.gpu or not target.vector_bytes or not target.instructions:
+    if target.gpu or not target.vector_bytes:
         return frozenset()
     readers, outputs = users(ir), {n for _, n in ir.outputs}
     found = {n: r for n in ir.nodes() if (r := _block_sum(n, target)) is not None}
@@ -52,13 +54,15 @@ def _scaled(term: Node, r: Node) -> bool:
 
 
 def _is_of_words(r: Node, target: Target) -> bool:
-    """Whether a sum is of products of bytes, of which the target multiplies neighbours by an instruction, and is of so many words exactly."""
+    """Whether a sum is of products of bytes: of whole words, where the target multiplies these by an instruction, else of so few that it is exact in floats."""
     product = r.args[0].node
     if r.attr.combiner != "add" or not r.args[0].is_identity or product.op != "mul" or len(r.attr.extents) != 1 or not r.attr.extents[0].is_const:
         return False
     left, right = (_byte(v) for v in product.args)
-    dot = choice(target.instructions, left.node.dtype, right.node.dtype) if left is not None and right is not None else None
-    return dot is not None and dot.result is r.dtype and r.attr.extents[0].attr % dot.neighbours == 0
+    if left is None or right is None or r.dtype is not i32:
+        return False
+    dot, length = choice(target.instructions, left.node.dtype, right.node.dtype), r.attr.extents[0].attr
+    return length <= EXACT if dot is None else dot.result is r.dtype and length % dot.neighbours == 0
 
 
 def _byte(v: View) -> View | None:

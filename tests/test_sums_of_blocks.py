@@ -59,13 +59,16 @@ def compiled(source: str, **settings: object) -> Compilation:
 
 @needs_cc
 @pytest.mark.usefixtures("plain_c")
-@pytest.mark.parametrize("target", ["native", "x86-64-v3"])
+@pytest.mark.parametrize("target", ["native", "x86-64-v3", "no words"])
 @pytest.mark.parametrize("form", FORMS)
-def test_values(form: str, target: str) -> None:
+def test_values(form: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside the sums of exact integers: what is left is the rounding of a product and a sum for each block."""
     source, left, right, wanted = FORMS[form]
-    kernel = luminal.compile(source, target=target)
-    assert "dot4_u8_i8" in kernel.source
+    if target == "no words":
+        resolved = Driver.target
+        monkeypatch.setattr(Driver, "target", lambda *given: replace(resolved(*given), instructions=frozenset()))
+    kernel = luminal.compile(source, target=target if target != "no words" else "x86-64-v3")
+    assert ("dot4_u8_i8" in kernel.source) == (target != "no words")
     rng = np.random.default_rng(5)
     for m, b, n in SIZES:
         x, w = (rng.integers(np.iinfo(d).min, np.iinfo(d).max, (k, b, 32), endpoint=True).astype(d) for d, k in ((left, m), (right, n)))
@@ -108,16 +111,24 @@ def test_what_is_no_sum_of_blocks(source: str) -> None:
     assert not block_sums(graph, c.target)
 
 
-def test_without_an_instruction_nothing_changes() -> None:
-    c = compiled(BLOCKS, target="x86-64-v4")
-    graph = c.run(stop_after="simplify")
-    assert len(block_sums(graph, c.target)) == 1
-    assert not block_sums(graph, replace(c.target, instructions=frozenset(INSTRUCTIONS) - {"dot4_u8_i8", "dot4_i8"}))
+def test_without_an_instruction_they_are_as_long_as_floats_are_exact() -> None:
+    for length, with_words, without in ((32, 1, 1), (256, 1, 1), (260, 1, 0), (30, 0, 1)):
+        c = compiled(BLOCKS.replace("32]", f"{length}]"), target="x86-64-v4")
+        graph = c.run(stop_after="simplify")
+        assert len(block_sums(graph, c.target)) == with_words
+        assert len(block_sums(graph, replace(c.target, instructions=frozenset(INSTRUCTIONS) - {"dot4_u8_i8", "dot4_i8"}))) == without
 
 
 def test_strict_keeps_the_order_of_the_sum() -> None:
     (kernel,) = compiled(BLOCKS, target="x86-64-v4", strict=True).module.kernels
     assert "dot q dot4_u8_i8" in kernel.schedule and not any("variant" in line or "distribute" in line for line in kernel.schedule)
+
+
+def test_as_floats() -> None:
+    c = compiled(BLOCKS, target="x86-64-v3")
+    c.target = replace(c.target, instructions=frozenset())
+    (kernel,) = c.module.kernels
+    assert not c.module.temps and kernel.schedule[:2] == ("variant M <= 2", "floats q") and "dot" not in " ".join(kernel.schedule)
 
 
 # ---- the steps
@@ -156,7 +167,7 @@ def scheduled(script: str, text: str = KERNEL, strict: bool = False) -> Module:
 
 @pytest.mark.parametrize(
     "script",
-    ["distribute q", "offset q W\ndot q dot4_u8_i8", "dot q dot4_u8_i8 signed=W\ndistribute q", "dot q dot4_u8_i8 signed=X", "dot q dot4_i8\ndistribute q\ncollapse p q"],
+    ["distribute q", "floats q", "floats q\ndistribute q", "offset q W\ndot q dot4_u8_i8", "dot q dot4_u8_i8 signed=W\ndistribute q", "dot q dot4_u8_i8 signed=X", "dot q dot4_i8\ndistribute q\ncollapse p q"],
 )  # fmt: skip
 def test_steps_keep_the_meaning(script: str) -> None:
     rng = np.random.default_rng(2)
@@ -181,3 +192,16 @@ def test_steps_keep_the_meaning(script: str) -> None:
 def test_what_is_made_of_terms_is_what_is_made_of_the_sum(text: str, strict: bool, reason: str) -> None:
     with pytest.raises(StepError, match=reason):
         scheduled("distribute q", text, strict)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (KERNEL.replace("8]", "2048]").replace("8 reduce", "2048 reduce"), "f32 does not hold all that the sum may be"),
+        (KERNEL.replace("cast.f32(sum[]) *", "cast.f32(sum[] * 2:i32) *"), "is no float right away"),
+        (KERNEL.replace("sum[] = 0", "sum[] = 1"), "no sum that begins at 0"),
+    ],
+)
+def test_floats_hold_all_of_the_sum(text: str, reason: str) -> None:
+    with pytest.raises(StepError, match=reason):
+        scheduled("floats q", text)

@@ -147,8 +147,10 @@ def _reading(plan: Plan, body: Block) -> list[tuple[str, Expr]]:
     return [(n.attr, plan.facts.buffers[n.attr].address(n.args)) for n in reads(body) if n.attr in plan.facts.buffers]
 
 
-def tiles_in_lanes(plan: Plan, found: Contraction, row: str, deep: str, width: int, blocks: bool, few: bool = False, clamped: bool = False) -> None:
-    """`few`: few tiles for few rows; `clamped`: the last columns again in place of a rest."""
+def tiles_in_lanes(
+    plan: Plan, found: Contraction, row: str, deep: str, width: int, blocks: bool, few: bool = False, clamped: bool = False, narrow: bool = False
+) -> None:
+    """`few`: few tiles for few rows; `clamped`: the last columns again in place of a rest; `narrow`: a vector reads so few bytes that some turns ahead are in the same line."""
     column, many = found.column, cost.rows_together(plan.target)
     batch = plan.collapsed(plan.ordered(column, row))
     length, outer = plan.extent(deep), ()
@@ -177,7 +179,7 @@ def tiles_in_lanes(plan: Plan, found: Contraction, row: str, deep: str, width: i
         vectors_inside(plan, [x for x in roles.innermost(plan.loop(f"{column}.t").body) if x.kind == "reduce"])
     for buffer in () if blocks else found.column_operands:
         for _, along in sums:
-            plan.tried("prefetch", buffer, f"{along}.0", f"{along}.0", trips=cost.TURNS_AHEAD)
+            plan.tried("prefetch", buffer, f"{along}.0", f"{along}.0", **({"near": cost.NEAR} if narrow else {"trips": cost.TURNS_AHEAD}))
     rest, loops = f"{column}.t", (f"{column}.0",)
     if batch:
         if plan.has(rest):

@@ -103,6 +103,7 @@ STEPS: Final[dict[str, Step]] = {
     "unrounded": Step("narrow.unrounded", "n"),
     "rough": Step("rough.rough", "n"),
     "distribute": Step("terms.distribute", "n"),
+    "floats": Step("terms.floats", "n"),
     "dot": Step("dots.dot", "nn", {"multiple": "i", "signed": "n"}),
     "offset": Step("dots.offset", "nn"),
     "screen": Step("dots.screen", "n", {"lanes": "l"}),
