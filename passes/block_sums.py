@@ -23,8 +23,10 @@ def block_sums(ir: Graph, target: Target) -> frozenset[Node]:
     """The sums of such blocks, whose lengths are constants, that nobody else reads."""
     if target.gpu or not target.vector_bytes:
         return frozenset()
-    readers, outputs = users(ir), {n for _, n in ir.outputs}
     found = {n: r for n in ir.nodes() if (r := _block_sum(n, target)) is not None}
+    if not found:
+        return frozenset()
+    readers, outputs = users(ir), {n for _, n in ir.outputs}
     return frozenset(r for n, r in found.items() if private(r, {n}, readers, outputs))
 
 
