@@ -44,7 +44,7 @@ def _loop(loop: Loop, known: Known) -> Block:
     asked = {s.condition for s in leaving if isinstance(s, Check)}
     rest = map_block(loop.body[len(leaving) + len(before) :], lambda s: () if isinstance(s, Check) and s.condition in asked else None)
     inside = replace(loop, body=(*before, *rest))
-    return (*(leaving if runs is TRUE else (If(runs, leaving),)), *((inside,) if inside.body else ()))
+    return (*(leaving if runs is TRUE else (If(runs, tuple(leaving)),)), *((inside,) if inside.body else ()))
 
 
 def _leaves(s: Stmt, loop: Loop, named: set[str]) -> bool:
