@@ -327,3 +327,18 @@ def test_how_large_a_count_can_be() -> None:
     quotient = floordiv(n + 1023, const(1024))
     (*_, whole) = magnitudes(maximum(quotient, const(1)) * n)
     assert 10**18 / 1024 < evaluate(whole, one) < 10**18 / 1023
+
+
+def test_a_truth_of_cheap_parts_is_no_branch() -> None:
+    """What may not be evaluated, as it stands: a load that another part guards."""
+    text = lowered("""
+        for i in 0 .. M:
+          let u: f32 = b[i]
+          let v: f32 = r[i]
+          let cheap: bool = where(i < 3, where(u < v, true, v != v), false)
+          let guarded: bool = where(i < 3, b[i + 1] < v, false)
+          y[i, 0] = where(cheap, u, v)
+          y[i, 1] = where(guarded, u, v)
+    """)
+    assert "let cheap: bool = (cast.u8(i < 3) & (cast.u8(u < v) | cast.u8(v != v))) != 0:u8" in text
+    assert "let guarded: bool = where(i < 3, b[i + 1] < v, false)" in text
