@@ -198,7 +198,8 @@ class Walk(Ground):
             left = simplify(check.condition, self.known)
             if left is FALSE:
                 raise error("E0319", "an index in this loop is always outside its axis", form.place)
-            self.emit_check(Check(left, check.code, check.span))
+            if left is not TRUE:
+                self.emit_check(Check(left, check.code, check.span))
         self.block.append(Loop(axis, start, stop, tuple(kept), step=step, span=form.place.span))
 
     def written_out(self, form: List, name: Symbol, counted: range) -> None:

@@ -23,6 +23,8 @@ def evaluate(root: Expr, environment: Mapping[str, Any], total: bool = False) ->
             value[n] = environment[f"${n.attr}"]
         elif n.op == "to_line":
             value[n] = SOMEWHERE
+        elif n.op == "cast" and n.dtype.kind == "uint":
+            value[n] = int(value[n.args[0]]) % (1 << n.dtype.bits)
         elif total and n.op in ("floordiv", "mod") and value[n.args[1]] == 0:
             value[n] = 0
         else:

@@ -12,17 +12,46 @@ anything of the loop is stored, as it was, and not again.  What is left can be v
 
 from __future__ import annotations
 
+from functools import reduce
+from itertools import groupby
+
 from ..ir.bounds import Known
-from ..ir.expr import TRUE, Expr
-from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Nest, Stmt, map_block, written
+from ..ir.conditions import conjuncts, parts_of
+from ..ir.dtypes import u64
+from ..ir.expr import TRUE, ZERO, Expr, both, call
+from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Nest, Stmt, map_block, with_blocks, written
 from ..ir.record import replace
 from ..ir.simplify import simplify
+from ..ir.walks import leaves
 
 
 def checks_outside(nest: Nest, known: Known) -> Nest:
-    """The nest with its checks as far outside as they go."""
-    body = map_block(nest.body, lambda s: _loop(s, known) if isinstance(s, Loop) else None)
+    """The nest with its checks as far outside as they go; those that follow one another are one."""
+    body = _as_one(map_block(nest.body, lambda s: _loop(s, known) if isinstance(s, Loop) else None))
     return nest if body == nest.body else replace(nest, body=body)
+
+
+def _as_one(block: Block) -> Block:
+    """Checks that follow one another as one, if they read no element: before that, others have to hold."""
+    joined: list[Stmt] = []
+    for together, group in groupby(
+        block, lambda s: s.code if isinstance(s, Check) and not any(e.args for e in leaves(s.condition, "load")) else None
+    ):
+        if together is None:
+            joined += [with_blocks(s, _as_one) for s in group]
+            continue
+        first, *more = (s for s in group if isinstance(s, Check))
+        asked: dict[tuple[Expr, ...], dict[Expr, None]] = {}  # unless some of these hold: all of those
+        for s in (first, *more):
+            *unless, wanted = parts_of("bit_or", s.condition)
+            asked.setdefault(tuple(unless), {}).update(dict.fromkeys(conjuncts(wanted)))
+        for wanted in asked.values():  # what is smaller as an unsigned number is not negative
+            unsigned = {c.args[0].args[0] for c in wanted if c.op == "less_than" and c.args[0].op == "cast" and c.args[0].dtype is u64}
+            for c in [c for c in wanted if c.op == "less_equal" and c.args[0] is ZERO and c.args[1] in unsigned]:
+                del wanted[c]
+        whole = (reduce(lambda a, b: call("bit_or", a, b), (*unless, both(*wanted) or TRUE)) for unless, wanted in asked.items())
+        joined.append(replace(first, condition=both(*whole) or TRUE) if more else first)
+    return tuple(joined)
 
 
 def _loop(loop: Loop, known: Known) -> Block:

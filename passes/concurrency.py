@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.expr import ONE, Expr, var, where
+from ..ir.expr import ONE, Expr, load, var, where
 from ..ir.kernel import Alloc, Block, If, Let, Loop, Nest, Stmt, Store, identity_of, loads_in, map_block, statements, with_blocks, written
 from ..ir.record import replace
 from ..ir.verify.kernel import Nested
 from ..ir.verify.races import accumulations, races
 from ..ir.walks import postorder
+from .accumulations import peeled
 from .dependence import Access, Dependences
 from .loop_events import Events
+from .steady import in_iteration
 
 
 def marked(nest: Nest, pairs: Dependences) -> Nest:
@@ -24,7 +26,18 @@ def marked(nest: Nest, pairs: Dependences) -> Nest:
         if any(True for _ in (*races(body), *accumulations(body))):
             free.discard(id(loop))
     nest = replace(nest, body=_marked(nest.body, free)) if free else nest
-    return replace(nest, body=map_block(nest.body, lambda s: (_reduction(s),) if isinstance(s, Loop) and _accumulates(s) else None))
+
+    def reduction(s: Stmt) -> Block | None:
+        combining = with_blocks(s, lambda b: map_block(b, _combining)) if isinstance(s, Loop) and s.kind == "serial" else s
+        return (_reduction(combining),) if isinstance(combining, Loop) and _accumulates(combining) else None
+
+    return replace(nest, body=map_block(nest.body, reduction))
+
+
+def _combining(s: Stmt) -> Block | None:
+    """x = max(x, e)  →  x max= e"""
+    found = peeled(s.value, load(s.buffer, s.value.dtype, *s.index)) if isinstance(s, Store) and not s.combiner else None
+    return (replace(s, combiner=found[0], value=found[1]),) if found is not None and found[0] else None
 
 
 def _reduction(loop: Loop) -> Loop:
@@ -79,7 +92,8 @@ def conflicts(v: Expr, found: Events, pairs: Dependences, without: frozenset[int
             continue
         for a in (*reads, *found.events):
             if a.buffer == w.buffer and level(a) == depth:
-                yield not (pairs.apart(w, a, depth) and pairs.apart(a, w, depth))
+                one, other = in_iteration(w, depth, found), in_iteration(a, depth, found)
+                yield not (pairs.apart(one, other, depth) and pairs.apart(other, one, depth))
 
 
 def _marked(block: Block, free: set[int]) -> Block:

@@ -52,6 +52,8 @@ class Events:
         self.events: list[Event] = []
         self.loads: dict[Expr, dict[Read, None]] = {}  # a stamped load -> where it stands
         self.defined: dict[Expr, Sum | Scan | Unknown] = {}
+        self.steady: dict[Expr, tuple[Expr, ...]] = {}  # `%k` -> the variables of the loops in one iteration of which it is one value
+        self.bounds: dict[Expr, Expr] = {}  # `%k` for the trips of a loop whose bounds are data, or for its variable -> what it is of the bounds
         self.tests: list[Test] = []
         self.loops: dict[Expr, Loop | While] = {}  # by the variable of their trips
         self.starts: dict[Expr, tuple[Expr, Expr]] = {}  # by the same: the loop variable's first value, and its step
@@ -97,6 +99,7 @@ class Events:
     def unknown(self, dtype: DType, why: str, span: Span, *parts: Expr) -> Expr:
         v = self.fresh(dtype)
         self.defined[v] = Unknown(why, span, parts)
+        self.steady[v] = tuple(t.var for t in self.around)
         return v
 
     def _load(self, buffer: str, dtype: DType, index: tuple[Expr, ...]) -> Expr:
@@ -214,6 +217,8 @@ class Events:
             why = f"the bounds of the loop over {s.axis} are data" if data else f"the step of the loop over {s.axis} is known at run time only"
             count = self.unknown(INDEX, why, s.span, start, stop, step)
             at = start + t * step if not data else self.unknown(INDEX, why, s.span, start, stop, step, t)
+            if step is ONE:
+                self.bounds |= {count: stop - start, at: start + t}
         else:
             count = ceildiv(stop - start, step) if way > 0 else ceildiv(start - stop, -step)
             at = start + t * step
@@ -274,6 +279,7 @@ class Events:
         """What a scalar holds behind the loop, and what its value on entry of an iteration was."""
         before = self._env[name]
         found = peeled(v, p)
+        self.steady[p] = (*(t.var for t in self.around), trip.var)
         if lost or found is None or self.is_unknown(found[1]):
             carried = f"the value of {name} is carried from one iteration to the next"
             self.defined[p] = Unknown(lost or carried, span, (v, before))
@@ -349,6 +355,7 @@ class Events:
                     )
                 case Unknown():
                     self.defined[v] = replace(d, parts=tuple(map(of, d.parts)))
+        self.bounds = {v: of(e) for v, e in self.bounds.items()}
         self.around, self._guard = trips(self.around), guard(self._guard)
         self._env = {name: of(e) for name, e in self._env.items()}
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ..ir.bounds import Known, Range, bounds
+from ..ir.evaluate import evaluate
 from ..ir.expr import FALSE, INDEX, TRUE, ZERO, Expr, call, const, load, var
 from ..ir.kernel import (
     Alloc,
@@ -110,7 +111,7 @@ class _Writing:
                 both = after.keys() & self.values.keys()
                 self.values = {n: (min(after[n][0], self.values[n][0]), max(after[n][1], self.values[n][1])) for n in self.values if n in both}
                 return (If(condition, body, orelse),)
-            case Check() if self.settled(s.condition) is TRUE:
+            case Check() if self.holds(s.condition):
                 return ()
             case Store() if s.index:
                 return self.store(s)
@@ -210,6 +211,13 @@ class _Writing:
     def settled(self, e: Expr) -> Expr:
         """Simplified with what is known of scalars."""
         return self.named(simplify(rewrite(self.placed(e), self.scalar), self.here))
+
+    def holds(self, condition: Expr) -> bool:
+        settled = self.settled(condition)
+        try:
+            return settled is TRUE or bool(evaluate(settled, {}))
+        except (KeyError, ZeroDivisionError):  # it asks for more than numbers
+            return False
 
     def named(self, e: Expr) -> Expr:
         """Variables with ends as the scalars that they are."""
