@@ -77,7 +77,7 @@ STEPS: Final[dict[str, Step]] = {
     "factors": Step("guards.factors", "n"),
     "peel": Step("peels.peel", "n", {"clamps": "i", "fixed": "i", "over": "l"}),
     "expand": Step("distribute.expand", "nn+", {"near": "i"}),
-    "jam": Step("jams.jam", "n"),
+    "jam": Step("jams.jam", "n", {"stores": "i"}),
     "pipeline": Step("pipelines.pipeline", "nn+"),
     "fission": Step("distribute.fission", "n+", {"around": "l", "stores": "l"}),
     "sink": Step("distribute.sink", "n", {"inline": "i"}),

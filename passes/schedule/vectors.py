@@ -259,7 +259,11 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.MOST_ACCUMULA
 
 def _counted_by_data(plan: Plan, loop: Loop) -> bool:
     """Nobody knows then how long the loop is: as likely as not it has fewer vectors than stand side by side elsewhere."""
-    return bool(loop.stop.buffers) or not loop.stop.names.isdisjoint(s.name for s in statements(plan.kernel.body) if isinstance(s, Let))
+    data: set[str] = set()
+    for s in statements(plan.kernel.body):
+        if isinstance(s, Let) and (s.value.buffers or not data.isdisjoint(s.value.names)):
+            data.add(s.name)
+    return bool(loop.stop.buffers) or not data.isdisjoint(loop.stop.names)
 
 
 def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:
