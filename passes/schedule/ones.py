@@ -48,8 +48,6 @@ def _conditions(plan: Plan) -> list[Expr]:
     if not plan.alone or len(form.chain) + bool(inner) < 2 or any(not isinstance(s, Let) for s in plan.kernel.body[:-1]):
         return []
     column = by_columns(plan) if inner else None
-    if len(inner) > 1 and column is None:
-        return []
     addresses = roles.positions(form, plan.facts)
     along = {x.axis: roles.along(plan.kernel, x, plan.facts) for x in inner}
     # what is cut where positions begin again is cut by the sizes as they are
@@ -58,7 +56,8 @@ def _conditions(plan: Plan) -> list[Expr]:
     if column is not None:
         extents = [_length(plan, column)]
     elif inner:
-        own = all(any(a in e.names for a in form.axes) for found in along.values() for e in found)  # of what rows share several go together
+        # of what rows share several go together
+        own = len(inner) == 1 and all(any(a in e.names for a in form.axes) for found in along.values() for e in found)
         extents = [*(x.stop for x in inner if own and roles.units(along[x.axis], x.axis)), *_columns_inside(plan, inner)]
     else:
         rows = plan.another()
