@@ -39,7 +39,7 @@ def _scheduled(
         parts = _with_few_rows(kernel, facts, target, options)
         return parts[0][1] if len(parts) == 1 else variants.choose(kernel, parts)
     reasons: list[str] = []
-    for attempt in (_gpu,) if target.gpu else (_cascade, _blocks, _contraction, *(() if branch else (_few_rows,)), _apart, _vectors):
+    for attempt in (_gpu,) if target.gpu else (_cascade, _blocks, _sums_of_blocks, _contraction, *(() if branch else (_few_rows,)), _apart, _vectors):
         plan = Plan(kernel, facts, target, options, elsewhere=elsewhere)
         try:
             if attempt(plan):
@@ -140,6 +140,13 @@ def _cascade(plan: Plan) -> bool:
 
 def _blocks(plan: Plan) -> bool:
     return blocks(plan)
+
+
+def _sums_of_blocks(plan: Plan) -> bool:
+    from .sums_of_blocks import sums_of_blocks
+
+    plan.perfect()
+    return sums_of_blocks(plan)
 
 
 def _contraction(plan: Plan) -> bool:

@@ -60,7 +60,8 @@ TURNED_DEPTH = 64
 # And rows for each of these columns: with fewer, turning them over takes longer than lanes that stay empty.  (Two threads, f32, in place against turned over: 5×7×100000 1.7, 16×7×10000 2.1, 32×7×1000 1.45, 16×4×1000 1.1,
 # 16×2×1000 0.8, 64×2×1000 0.45, 256×4×1000 0.65, 2000×8×1000 0.6 × as fast.)
 TURNED_ROWS = 8
-TURNED_COLUMNS = 16  # and of these at most (Zen 4, one thread, beside strips: 2000×512×10 along the reduction 0.42, 2048×512×12 turned over 0.52, 1000×1000×9 0.43 of the time)
+# And of these columns at most, and those of words turned over too.  (Zen 4, one thread, beside strips: 2000×512×10 as they lie 0.42, 2048×512×12 turned over 0.52; bytes beside tiles in place: by 12 0.42 and 0.15, by 24 and 48 0.84, 0.85 and 0.2, 0.3.)
+TURNED_COLUMNS, TURNED_WORDS = 16, 48
 DOTTED_BLOCKED = 16  # and rows for which they are read so in blocks; with more they are packed
 # The same where there are registers for tiles of four rows.  (Zen 4, f32, against panels of each thread's own: 20 rows of 1000² and 2048² 0.70 and 0.67 of the time, 24 of 1024 × 4096 0.98 and with two threads 0.81, 32 of it and of
 # 4096 × 1024 1.0 and 0.86, 48 of 1000² and 2048² 0.92 and more than 1; AVX2, tiles of two rows, 20 of 2048² 1.34.)
