@@ -186,9 +186,11 @@ def _vectors(plan: Plan) -> bool:
     from .rows_carried import rows_carried
     from .rows_of_lanes import by_lanes
     from .rows_together import by_length
+    from .transpositions import ascending
     from .whole_lines import by_lines
 
     lengthened(plan)
+    ascending(plan)
     parts = rows_carried(plan) or [*of_ones(plan), *(by_lines(plan) or by_lanes(plan))]
     if not parts or parts[-1][0] is not None:
         parts += by_length(plan)
