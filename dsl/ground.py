@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..ir.dtypes import DType, f64
-from ..ir.expr import ZERO, Expr, cast, load, var
+from ..ir.dtypes import DType, bool_, f64
+from ..ir.expr import FALSE, ZERO, Expr, cast, load, var
 from ..ir.kernel import Alloc, Buffer, Check, Let, Loop, Stmt, Store
 from ..ir.tensor import Tensor, show_shape
 from . import scalars
@@ -196,7 +196,9 @@ class Ground:
     def zeros(self, memory: Memory) -> tuple[Stmt, ...]:
         """Statements that fill memory with zeros."""
         axes = [self.fresh(f"{memory.name}_{k}") for k in range(len(memory.shape))]
-        body: tuple[Stmt, ...] = (Store(memory.name, tuple(var(a) for a in axes), scalars.retype(Scalar(ZERO, "int"), self.kinds.dtype(memory.key))),)
+        dtype = self.kinds.dtype(memory.key)
+        zero = FALSE if dtype is bool_ else scalars.retype(Scalar(ZERO, "int"), dtype)
+        body: tuple[Stmt, ...] = (Store(memory.name, tuple(var(a) for a in axes), zero),)
         for a, extent in reversed(list(zip(axes, memory.shape, strict=True))):
             body = (Loop(a, ZERO, extent, body),)
         return body

@@ -341,7 +341,7 @@ class LoopValues:
             left = simplify(condition, known)
             if left is TRUE:
                 continue
-            if left is FALSE:
+            if left is FALSE and extent is not ZERO:  # of no elements none is reached, as a rule
                 raise error("E0319", f"the index `{shorten(form.source_text)}` is never inside its axis of extent {extent!r}", form.place)
             for g in self.guards:
                 left = call("bit_or", call("bit_not", g), left)

@@ -24,6 +24,7 @@ from ..ir.primops import OPS
 from ..ir.record import changing
 from ..ir.target import Target
 from ..ir.walks import leaves
+from .block_sums import block_sums
 from .costs import nominal, points
 from .made_again import made_again
 from .reading import reads_of
@@ -66,7 +67,7 @@ def groups(graph: Graph, corrected: Mapping[Node, Corrected], target: Target, re
     """State → the cascade that it belongs to.  `reasons` gets what is in the way of others."""
     nodes = graph.nodes()
     group = _of_corrected(nodes, corrected, target, reasons)
-    _Sharing(graph, nodes, group, reasons).add()
+    _Sharing(graph, nodes, group, target, reasons).add()
     _meeting(graph, nodes, group)
     if target.gpu:
         group = _of_a_gpu(nodes, corrected, target, group, reasons)
@@ -247,10 +248,11 @@ def _needs_finished(n: Node, g: Group) -> bool:
 
 
 class _Sharing:
-    def __init__(self, graph: Graph, nodes: list[Node], group: dict[Node, Group], reasons: list[str]) -> None:
+    def __init__(self, graph: Graph, nodes: list[Node], group: dict[Node, Group], target: Target, reasons: list[str]) -> None:
         self.graph, self.nodes, self.group, self.reasons = graph, nodes, group, reasons
         self.known = Known(graph.size_info())
-        self.scores = {n: s for n in nodes if n.op == "reduce" and (s := scores_of(n))}
+        blocks = block_sums(graph, target)
+        self.scores = {n: s for n in nodes if n.op == "reduce" and (s := scores_of(n)) and not any(score in blocks for score, _ in s)}
 
     def add(self) -> None:
         if not self.scores:

@@ -6,8 +6,8 @@
         E[I[n], d] add= G[n, d]                 for d in 0 .. D:
                                                   E[I[n], d] add= G[n, d]
 
-A check leaves a loop when it stands before all that the body does and asks neither about the loop's variable nor about anything that the loop changes; it is asked if the loop runs at all, before
-anything of the loop is stored, as it was.  What is left can be vectors.
+A check leaves a loop when it stands before all that the body does, but for naming values, and asks neither about the loop's variable nor about anything that the loop changes; it is asked if the loop runs at all, before
+anything of the loop is stored, as it was, and not again.  What is left can be vectors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..ir.bounds import Known
 from ..ir.conditions import conjuncts, parts_of
 from ..ir.dtypes import u64
 from ..ir.expr import TRUE, ZERO, Expr, both, call
-from ..ir.kernel import Alloc, Block, Check, If, Loop, Nest, Stmt, map_block, with_blocks, written
+from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Nest, Stmt, map_block, with_blocks, written
 from ..ir.record import replace
 from ..ir.simplify import simplify
 from ..ir.walks import leaves
@@ -56,29 +56,39 @@ def _as_one(block: Block) -> Block:
 
 def _loop(loop: Loop, known: Known) -> Block:
     """The loop, behind the checks that leave it."""
-    first = 0
     if not loop.step.is_const:
         return (loop,)
-    while first < len(loop.body) and isinstance(loop.body[first], Check | If) and _leaves(loop.body[first], loop):
-        first += 1
-    if not first:
+    leaving: list[Stmt] = []
+    before: list[Let] = []  # they change nothing
+    for s in loop.body:
+        if isinstance(s, Check | If) and _leaves(s, loop, {x.name for x in before}):
+            leaving.append(s)
+        elif isinstance(s, Let):
+            before.append(s)
+        else:
+            break
+    if not leaving:
         return (loop,)
     runs = simplify(loop.start.lt(loop.stop) if loop.step.attr > 0 else loop.stop.lt(loop.start), known)
-    leaving = loop.body[:first]
-    inside = replace(loop, body=loop.body[first:])
-    return (*(leaving if runs is TRUE else (If(runs, leaving),)), *((inside,) if inside.body else ()))
+    asked = {s.condition for s in leaving if isinstance(s, Check)}
+    rest = map_block(loop.body[len(leaving) + len(before) :], lambda s: () if isinstance(s, Check) and s.condition in asked else None)
+    inside = replace(loop, body=(*before, *rest))
+    return (*(leaving if runs is TRUE else (If(runs, tuple(leaving)),)), *((inside,) if inside.body else ()))
 
 
-def _leaves(s: Stmt, loop: Loop) -> bool:
-    """A check, or an `if` around checks alone, of which no part depends on the loop."""
+def _leaves(s: Stmt, loop: Loop, named: set[str]) -> bool:
+    """A check, or an `if` around checks alone, of which no part depends on the loop or on what is `named` in it."""
     match s:
         case Check():
-            return loop.axis not in s.condition.names and not s.condition.buffers & _changed(loop)
+            return _fixed(s.condition, loop, named)
         case If(condition, body, ()):
-            fixed = loop.axis not in condition.names and not condition.buffers & _changed(loop)
-            return fixed and bool(body) and all(isinstance(t, Check) and _leaves(t, loop) for t in body)
+            return _fixed(condition, loop, named) and bool(body) and all(isinstance(t, Check) and _leaves(t, loop, named) for t in body)
         case _:
             return False
+
+
+def _fixed(condition: Expr, loop: Loop, named: set[str]) -> bool:
+    return condition.names.isdisjoint({loop.axis, *named}) and not condition.buffers & _changed(loop)
 
 
 def _changed(loop: Loop) -> frozenset[str]:

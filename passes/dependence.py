@@ -13,7 +13,7 @@ from ..ir.conditions import conjuncts
 from ..ir.expr import Expr, both, var
 from ..ir.polynomial import Poly, atoms, constant, is_constant, name, plus, poly, scaled
 from ..ir.simplify import assuming, prove
-from ..ir.walks import postorder, substitution
+from ..ir.walks import leaves, postorder, substitution
 from .domains import Trip, within
 from .loop_records import Event, Read
 
@@ -31,11 +31,15 @@ class Dependences:
 
     def meet(self, earlier: Access, later: Access) -> bool:
         """May an iteration of `earlier` and a strictly later one of `later` (in their common loops) touch the same element?"""
-        return not _elsewhere(earlier, later) and any(not self.apart(earlier, later, level) for level in range(_common(earlier, later)))
+        return (
+            not _elsewhere(earlier, later)
+            and not _instead(earlier, later)
+            and any(not self.apart(earlier, later, level) for level in range(_common(earlier, later)))
+        )
 
     def touch(self, a: Access, b: Access) -> bool:
         """May the two touch the same element in one iteration of all their common loops?"""
-        return not _elsewhere(a, b) and not self.apart(a, b, _common(a, b))
+        return not _elsewhere(a, b) and not _instead(a, b) and not self.apart(a, b, _common(a, b))
 
     def apart(self, a: Access, b: Access, level: int) -> bool:
         """With equal variables before `level` and a's variable smaller there (where it is a loop of both), the positions are proven to differ along some axis."""
@@ -53,6 +57,16 @@ class Dependences:
 def _elsewhere(a: Access, b: Access) -> bool:
     """Two numbers along some axis tell them apart at a glance."""
     return any(x.is_const and y.is_const and x is not y for x, y in zip(a.index, b.index, strict=True))
+
+
+def _instead(a: Access, b: Access) -> bool:
+    """The sizes choose between the two."""
+    mine, other = (set(conjuncts(g)) if g is not None else set[Expr]() for g in (a.guard, b.guard))
+    return any(
+        c.op == "bit_not" and c.args[0] in theirs and not leaves(c, "var") and not c.buffers
+        for own, theirs in ((mine, other), (other, mine))
+        for c in own
+    )
 
 
 def _prove_apart(a: Access, b: Access, level: int, inside_of: Callable[[tuple[Trip, ...]], Known]) -> bool:

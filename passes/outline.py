@@ -66,7 +66,9 @@ def outline(program: Program, target: Target, options: Options) -> Program:
     """Every parallel loop with a condition for running it alone; the entry has none."""
     if target.gpu or not target.threads:
         return program
-    names = Names([*(s.name for s in program.sizes), *(s.name for s in program.ports), *(s.name for s in program.functions)])
+    inside = [s for f in program.functions for s in statements(f.body)]
+    own = (s.var if isinstance(s, For) else s.name for s in inside if isinstance(s, (For, Define, Array)))
+    names = Names([*own, *(s.name for s in program.sizes), *(s.name for s in program.ports), *(s.name for s in program.functions)])
     functions: list[Function] = []
     for f in program.functions:
         pieces: list[Function] = []

@@ -95,6 +95,13 @@ PIPELINE: tuple[Pass, ...] = (
         when=lambda ir, target, options: not options.strict and not target.gpu and _sums_of_blocks(ir),
     ),
     Pass(
+        "take_out_scales",
+        "graph",
+        "after merge_sums, which makes one sum of floats of several; before cascade and fuse, which leave sums of blocks where they are",
+        since=2,
+        when=lambda ir, target, options: not options.strict and not target.gpu and bool(target.instructions) and _has("reduce")(ir, target, options),
+    ),
+    Pass(
         "take_out_shifts",
         "graph",
         "after simplify, which shows what is added to what; before fusing, which would make the sums real",

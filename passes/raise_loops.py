@@ -93,12 +93,13 @@ def _parallel(node: Node, pairs: Dependences, target: Target, options: Options) 
     from .checks import checks_outside
     from .concurrency import marked
     from .distributed import distributed
+    from .in_blocks import in_blocks
     from .local_arrays import made_global
 
     if options.unchecked:
         nest = replace(nest, body=map_block(nest.body, lambda s: () if isinstance(s, Check) and s.code == BAD_INDEX else None))
     if not target.gpu:  # there, a check lets a thread leave out the access behind it
-        nest = checks_outside(nest, pairs.known)
+        nest = in_blocks(checks_outside(nest, pairs.known), pairs)
     nest = marked(distributed(nest, pairs), pairs)
     if target.gpu:
         nest = made_global(nest)

@@ -12,6 +12,7 @@ from ..ir.record import record, replace
 from ..ir.simplify import assuming, prove, prove_le, simplify
 from ..ir.target import Target
 from ..ir.walks import leaves, substitute
+from .block_sums import block_sums
 from .by_sizes import by_sizes
 from .choices import order
 from .costs import nominal, operation, points, read, write
@@ -85,6 +86,7 @@ class Planner:
         self.outputs |= {a.node for n in self.uses if n.op == "nest" and n not in self.states for a in n.args if a.node.op not in LEAVES}
         self.planes = [] if self.gpu else [p for found in self.results.values() for p in self.mixed(found[0])]
         self.readers = readers_of(self.states)
+        self.blocks = block_sums(graph, target)
         self.in_planes = {n for p in self.planes for n in made_of(p.node)}
 
     def real(self) -> set[Node]:
@@ -216,7 +218,7 @@ class Planner:
         """Reductions, and cascades, that are computed in fewer loops than a contraction in the same kernel (that is not in their own tiles); of contractions in as many, each in tiles, all but the last."""
         found = []
         for root, inside in (part for whole, every in self.reductions.items() for part in self.branches(whole, every)):
-            depths = {n: depth for n, depth in inside.items() if self.is_contraction(n)}
+            depths = {n: depth for n, depth in inside.items() if n not in self.blocks and self.is_contraction(n)}
             deep = max(depths.values(), default=0)
             outside = max((depth for n, depth in depths.items() if n not in self.in_tiles.get(root, ())), default=0)
             found += [n for n, depth in inside.items() if depth < (outside if n.op == "cascade" else deep)]
@@ -250,7 +252,7 @@ class Planner:
             return n in self.apart
         if n.op != "reduce":
             return self.pointwise_wants_memory(n)
-        return n in self.apart or self.reduction_wants_memory(n)
+        return n in self.apart or (n not in self.blocks and self.reduction_wants_memory(n))
 
     def pointwise_wants_memory(self, n: Node) -> bool:
         if all(u.kept for u in self.uses[n]) and self.operations[n] <= (SPREAD if self.is_spread(n) or self.of_scores(n) else REREAD):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import luminal
 import numpy as np
 import pytest
@@ -14,6 +16,9 @@ pytestmark = pytest.mark.usefixtures("plain_c")
 ROWS = "(composite rows ((I{i64}[N] G{f32}[N D] E{f32}[V D]) -> (E)) (dotimes (n N) (dotimes (d D) (incf (aref E (aref I n) d) (aref G n d)))))"
 BOXES = """(composite boxes ((I{i64}[N] G{f32}[N D C] E{f32}[V D C]) -> (E))
   (dotimes (n N) (dotimes (d D) (dotimes (c C) (incf (aref E (aref I n) d c) (aref G n d c))))))"""
+EXCHANGED = """(composite exchanged ((I{i64}[N] X{f32}[M 16]) -> (X))
+  (dotimes (n (min M N)) (dotimes (w 16) (let ((x (aref X n w)) (y (aref X (aref I n) w)))
+    (setf (aref X n w) (min x y)) (setf (aref X (aref I n) w) (max x y))))))"""
 MOVING = "(composite moving ((I{i64}[N] J{i64}[D] E{f32}[V]) -> (E I)) (dotimes (n N) (dotimes (d D) (incf (aref E (aref I n)) 1.0) (setf (aref I n) (aref J d)))))"
 
 
@@ -28,6 +33,22 @@ def around_checks(text: str) -> list[list[str]]:
 @pytest.mark.parametrize("text", [ROWS, BOXES])
 def test_where_they_stand(text: str) -> None:
     assert around_checks(text) == [["n"], ["n"]]
+
+
+def test_named_values_are_no_obstacle_and_nothing_is_asked_twice() -> None:
+    assert around_checks(EXCHANGED) == [["n"], ["n"]]
+
+
+@needs_cc
+def test_what_is_read_before_it_is_stored_over_is_a_vector() -> None:
+    f = luminal.compile(EXCHANGED, runtime="clang", target="x86-64-v3")
+    assert re.search(r"f32x8 x\[1\]", f.source)
+    index = np.random.default_rng(2).integers(0, 9, 20)
+    x = np.random.default_rng(3).standard_normal((20, 16), np.float32)
+    want = x.copy()
+    for n, i in enumerate(index):
+        want[n], want[i] = np.minimum(want[n], want[i]), np.maximum(want[n], want[i])
+    assert (f(index, x) == want).all()
 
 
 def test_what_changes_is_asked_each_time() -> None:

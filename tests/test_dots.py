@@ -125,7 +125,8 @@ def test_without_the_screen_they_would_be_lost() -> None:
         (BYTES, "dot i dot4_i8", "no innermost reduction"),
         (BYTES.replace("cast.i32(A[i, p]) *", ""), "dot p dot4_i8", "products of two elements that are small"),
         (BYTES, "offset p C", "no factor of bytes"),
-        (BYTES, "split p 8\noffset p.1 A", "more than parallel loops"),
+        (BYTES, "split p 8\noffset p.1 A", "does not start at 0 beside"),
+        (BYTES, "serial i\noffset p A", "more than parallel loops"),
         (BYTES.replace("acc[] = 0:i32", "acc[] = 1:i32"), "offset p A", "does not start at 0"),
         (BYTES, "dot p dot4_i8\nscreen p", "does not multiply packed words of floats"),
         (FLOATS, "screen p", "no reduction by one instruction"),
@@ -242,8 +243,8 @@ def test_few_rows_of_bytes_are_multiplied_as_they_lie() -> None:
     before = module(text)
     target = replace(CPU, vector_bytes=64, vector_registers=32, l1=32 << 10, l2=1 << 20, instructions=frozenset({"dot4_u8_i8"}))
     (kernel,) = schedule(before, target, Options()).kernels
-    parts = "\n".join(kernel.schedule).split("variant ")[1:]
-    assert parts[0].startswith("M <= 64 & K % 64 == 0\n") and "dot p dot4_u8_i8" in parts[0] and "stage" not in parts[0]
+    _, rows, *_ = "\n".join(kernel.schedule).split("variant ")[1:]
+    assert rows.startswith("M <= 64 & K % 64 == 0\n") and "dot p dot4_u8_i8" in rows and "stage" not in rows
     rng = np.random.default_rng(1)
     for m, n, k in ((1, 1, 64), (2, 3, 128), (7, 9, 64), (0, 2, 64), (2, 0, 64), (5, 4, 0)):
         start = {
@@ -294,3 +295,22 @@ def test_scores_in_a_cascade(target: str, monkeypatch: pytest.MonkeyPatch) -> No
     attention = luminal.compile("attention", dtype={"T": "bf16"}, target=target)
     assert "dot2_bf16" in attention.source
     scores_agree(attention, [(1, 1, 1, 1, 1), (2, 57, 130, 33, 20), (1, 100, 65, 64, 64)])
+
+
+@pytest.mark.parametrize("columns", ["B: i8[K, N]", "B: i8[N, K]"])
+def test_few_columns_of_bytes_change_places_with_the_rows(columns: str) -> None:
+    """Rows are read as they lie along the reduction; columns that lie across it are turned over once, as bytes."""
+    text = BYTES if columns in BYTES else BYTES.replace("B: i8[K, N]", columns).replace("B[p, j]", "B[j, p]")
+    before = module(text)
+    target = replace(CPU, vector_bytes=64, vector_registers=32, l1=32 << 10, l2=1 << 20, instructions=frozenset({"dot4_u8_i8"}))
+    (kernel,) = schedule(before, target, Options()).kernels
+    few, *_ = "\n".join(kernel.schedule).split("variant ")[1:]
+    most = 48 if columns in BYTES else 16
+    assert few.startswith(f"N <= {most} & 64 <= K & N * 8 <= M & K % 64 == 0\n") and "dot p dot4_u8_i8" in few
+    assert ("stage B j p space=shared order=p,j plain=1" in few) == (columns in BYTES)
+    rng = np.random.default_rng(3)
+    for m, n, k in ((8, 1, 64), (25, 3, 128), (9, 1, 64), (0, 0, 64), (16, 2, 192)):
+        a, b, c = rng.integers(-128, 128, (m, k)), rng.integers(-128, 128, (k, n)), np.zeros((m, n), np.int32)
+        given = {"A": a.astype(np.int8), "B": (b if columns in BYTES else b.T.copy()).astype(np.int8), "C": c}
+        assert run(before.with_kernels((kernel,)), given, {"M": m, "N": n, "K": k}, check=True, seed=2) == 0
+        assert (c == 2 * a @ b).all()

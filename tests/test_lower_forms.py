@@ -10,11 +10,14 @@ import pytest
 from lowering import CPU, GPU, SERIAL, expect, lowered, module
 from luminal.ir.bounds import Known
 from luminal.ir.errors import CompilerBug, Unsupported
+from luminal.ir.evaluate import evaluate
+from luminal.ir.expr import const, floordiv, maximum, size
 from luminal.ir.kernel import Module
 from luminal.ir.program import Program
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
 from luminal.passes.lower import lower
+from luminal.passes.lower.entry import magnitudes
 from luminal.passes.simplify_index import known_of
 
 
@@ -317,3 +320,25 @@ def test_what_the_sizes_are_known_to_be_is_asked_once_and_only_where_lanes_are_d
     program = lower(ways[0].with_kernels(tuple(k for m in ways for k in m.kernels)), CPU, Options())
     assert len(program.functions) == 3 and len(asked) == 1
     assert "//" not in show(program)
+
+
+def test_how_large_a_count_can_be() -> None:
+    n, one = size("N"), {"N": 10**9}
+    quotient = floordiv(n + 1023, const(1024))
+    (*_, whole) = magnitudes(maximum(quotient, const(1)) * n)
+    assert 10**18 / 1024 < evaluate(whole, one) < 10**18 / 1023
+
+
+def test_a_truth_of_cheap_parts_is_no_branch() -> None:
+    """What may not be evaluated, as it stands: a load that another part guards."""
+    text = lowered("""
+        for i in 0 .. M:
+          let u: f32 = b[i]
+          let v: f32 = r[i]
+          let cheap: bool = where(i < 3, where(u < v, true, v != v), false)
+          let guarded: bool = where(i < 3, b[i + 1] < v, false)
+          y[i, 0] = where(cheap, u, v)
+          y[i, 1] = where(guarded, u, v)
+    """)
+    assert "let cheap: bool = (cast.u8(i < 3) & (cast.u8(u < v) | cast.u8(v != v))) != 0:u8" in text
+    assert "let guarded: bool = where(i < 3, b[i + 1] < v, false)" in text

@@ -42,6 +42,19 @@ kernel t_0(X, Y):
           acc[] add= X[i, p, j, q]
       Y[i, j] = acc[]
 """
+INSIDE = f"""{HEAD}in X: f32[A, B, B]
+in V: f32[A, B, C]
+out Y: f32[A, B, C]
+kernel t_0(X, V, Y):
+  for i in 0 .. A parallel:
+    for j in 0 .. B:
+      for k in 0 .. C parallel:
+        alloc acc: f32[] register
+        acc[] = 0.0:f32
+        for p in 0 .. j reduce:
+          acc[] add= X[i, j, p] * V[i, p, k]
+        Y[i, j, k] = acc[]
+"""
 
 ONES = {  # the conditions under which there is another schedule, and those after others that go with them
     "bias": (BIAS, ["C == 1"]),
@@ -53,6 +66,7 @@ ONES = {  # the conditions under which there is another schedule, and those afte
     "rows": (SUMS, ["C == 1"]),
     "a bias for each image": (IMAGES, ["C == 1 & B == 1"]),
     "sums of two axes": (APART, ["C == 1 & A == 1", "C == 1"]),
+    "a kept axis inside of a loop in order": (INSIDE, ["C == 1"]),
     "sums of channels": (CHANNELS, ["B == 1 & C == 1"]),
 }
 

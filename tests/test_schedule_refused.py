@@ -65,7 +65,7 @@ REFUSED = {
     "write_back of what meets": ("gemm", "split p 4 tail=cut\nsplit j 4 tail=cut\nwrite_back C j.1 p.1", "store into `C` once|around what is stored"),
     "write_back of what data decides": ("spikes", f"{SQUARES.replace('acc', 'v')}\nwrite_back S j.1 i.1.b", "not stored in every iteration"),
     "select without conditions": ("running_sum", "select j", "nothing into local buffers under a condition"),
-    "mirror a scan": ("running_sum", "split j 4 tail=cut\nmirror j.1", "no parallel loop of constant extent"),
+    "mirror a scan": ("running_sum", "split j 4 tail=cut\nmirror j.1", "no parallel loop from 0"),
     "count_up upwards": ("running_sum", "count_up j", "steps of -1"),
     "parallel scan": ("running_sum", "parallel j", "not known to be independent"),
     "bind a reduction": ("gemm", "bind p thread.x", "not known to be independent"),

@@ -104,6 +104,7 @@ GOOD = {
     "jam inside a row": ("gemm", "split j 4 tail=cut\njam j.1"),
     "jam a table of each": ("softmax_short", "tabulate q j\nsplit i 2 tail=cut\njam i.1"),
     "jam rows of any length": ("kept", "split i 2 tail=cut\njam i.1"),
+    "jam what is stored": ("kept", "split i 2 tail=cut\njam i.1 stores=1"),
     "jam what a position decides": ("groups", "part j\nsplit i 2 tail=cut\njam i.1"),
     "decide": ("softmax", "short j 8\nvariant N <= 4\ndecide\nsplit j.s 2 tail=cut\nvariant\nsplit p 4"),
     "decide a tile": ("softmax", "split p 8\nserial p.0\nvariant N <= 8\ndecide\nsplit i 2 tail=cut\njam i.1\nvariant"),

@@ -214,3 +214,13 @@ def test_what_is_large_is_read_and_stored_in_whole_lines(shape):
         np.testing.assert_array_equal(
             y.reshape(values.transpose(order).shape), values.transpose(order), err_msg=f"{shape}, {read} and {stored} floats past a line, seed {SEED}"
         )
+
+
+@needs_cc
+def test_what_descends_is_turned_over_too():
+    """A rotation: its axis is run from its end."""
+    f = luminal.compile("rot90", target="x86-64-v3", runtime="clang")
+    assert "gather" not in f.source
+    for shape in ((1, 1), (3, 200), (200, 3), (70, 133), (2, 66, 72)):
+        x = np.random.default_rng(SEED).standard_normal(shape).astype(np.float32)
+        np.testing.assert_array_equal(f(x), np.rot90(x, axes=(-2, -1)), err_msg=f"{shape}, seed {SEED}")

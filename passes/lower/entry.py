@@ -97,7 +97,8 @@ def overlaps(pointers: list[tuple[Port, k.Buffer]], names: Names) -> p.Block:
 def magnitudes(e: Expr) -> list[Expr]:
     """Bounds, computed in f64, on the size of every intermediate result of the count `e`; those that cannot be large are left out.
 
-    |a + b| ≤ |a| + |b|, |a · b| ≤ max(|a|, 1) · max(|b|, 1) (so that a factor 0 does not hide what is multiplied before it), |a // b| ≤ |a|, |a % b| ≤ |b|.
+    |a + b| ≤ |a| + |b|, |a · b| ≤ max(|a|, 1) · max(|b|, 1) (so that a factor 0 does not hide what is multiplied before it), |max(a, b)| ≤ max(|a|, |b|),
+    |a // b| ≤ |a|, and for a number b of at least 2 |a| / b + 1, |a % b| ≤ |b|.
     """
     bound: dict[Expr, Expr] = {}
     found: list[Expr] = []
@@ -112,8 +113,12 @@ def magnitudes(e: Expr) -> list[Expr]:
             case "mul":
                 a, b = args
                 bound[n] = a if b is one else b if a is one else call("mul", a, b)
-            case "add" | "sub" | "max" | "min":
+            case "add" | "sub":
                 bound[n] = call("add", *args)
+            case "max" | "min":
+                bound[n] = call("max", *args)
+            case "floordiv" if n.args[1].is_const and n.args[1].attr > 1:
+                bound[n] = call("add", call("mul", args[0], const(1 / n.args[1].attr, f64)), one)
             case "mod":
                 bound[n] = args[1]
             case _:

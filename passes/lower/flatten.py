@@ -25,6 +25,7 @@ from ...ir.target import Target
 from ...ir.walks import always, postorder, rebuild, substitute, substitution
 from ...ir.warps import product
 from .names import Names
+from .truths import evaluated
 
 STACK_BYTES: Final = 16 << 10  # a local buffer of constant size above this goes to the heap
 PRAGMAS: Final = {"serial": "", "elastic": "", "reduce": ""}  # the other kinds keep their names
@@ -198,7 +199,7 @@ class Flattener:
 
     def statement(self, s: k.Stmt, scope: Scope) -> p.Block:
         if isinstance(s, k.Let):
-            value = scope.flat(s.value)
+            value = scope.flat(s.value) if self._lanes else evaluated(scope.flat(s.value))
             name = self.names.fresh(s.name)
             if self._lanes:
                 self._lanes |= {s.name}

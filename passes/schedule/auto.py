@@ -39,7 +39,7 @@ def _scheduled(
         parts = _with_few_rows(kernel, facts, target, options)
         return parts[0][1] if len(parts) == 1 else variants.choose(kernel, parts)
     reasons: list[str] = []
-    for attempt in (_gpu,) if target.gpu else (_cascade, _blocks, _contraction, *(() if branch else (_few_rows,)), _apart, _vectors):
+    for attempt in (_gpu,) if target.gpu else (_cascade, _blocks, _sums_of_blocks, _contraction, *(() if branch else (_few_rows,)), _apart, _vectors):
         plan = Plan(kernel, facts, target, options, elsewhere=elsewhere)
         try:
             if attempt(plan):
@@ -142,6 +142,13 @@ def _blocks(plan: Plan) -> bool:
     return blocks(plan)
 
 
+def _sums_of_blocks(plan: Plan) -> bool:
+    from .sums_of_blocks import sums_of_blocks
+
+    plan.perfect()
+    return sums_of_blocks(plan)
+
+
 def _contraction(plan: Plan) -> bool:
     plan.perfect()
     return contract(plan)
@@ -179,9 +186,11 @@ def _vectors(plan: Plan) -> bool:
     from .rows_carried import rows_carried
     from .rows_of_lanes import by_lanes
     from .rows_together import by_length
+    from .transpositions import ascending
     from .whole_lines import by_lines
 
     lengthened(plan)
+    ascending(plan)
     parts = rows_carried(plan) or [*of_ones(plan), *(by_lines(plan) or by_lanes(plan))]
     if not parts or parts[-1][0] is not None:
         parts += by_length(plan)

@@ -48,7 +48,7 @@ def in_chunks(plan: Plan, row: str, column: Loop, deep: Loop, factors: list[int]
             plan.do("split", added[-1], factors[-1], tail="pad" if pad else "cut")
             plan.do("vectorize", f"{added[-1]}.1")
         strips(plan, column.axis, *factors, pad=pad)
-        plan.do("jam", f"{some}.1")
+        plan.do("jam", f"{some}.1", stores=1)
         for x in all_loops(plan.loop(tile).body):
             if x.kind == "reduce" and not plan.tried("prefetch_chunk", matrices[0], x.axis, tile, f"{deep.axis}.0"):
                 plan.tried("prefetch_chunk", matrices[0], x.axis, tile, f"{deep.axis}.0", **cost.far_chunks(plan.target, most or cost.CHUNK_ROWS))

@@ -83,8 +83,8 @@ def contract(plan: Plan) -> bool:
         found = straightened(plan, found)
         block = blocking(plan.target, found.accumulator.dtype)
         few = FEW_OF_TILES if tiles is not None else FEW if dot is None else FEW_SMALL_FLOATS if dot.result.is_float else FEW_WORDS
-        if dot is None:
-            parts.add(lambda part: turned(part, found))
+        if dot is None or dot.result.is_integer:
+            parts.add(lambda part: turned(part, found, dot))
         if dot is None and found.batch:
             parts.add(lambda part: one_position(part, (found.column,)))
         if dot is None:

@@ -57,7 +57,8 @@ DOTTED_WORDS = 64
 TURNED_DEPTH = 64
 # And rows for each of these columns: with fewer, turning them over takes longer than lanes that stay empty.  (Two threads, f32, in place against turned over: 5×7×100000 1.7, 16×7×10000 2.1, 32×7×1000 1.45, 16×4×1000 1.1, 16×2×1000 0.8, 64×2×1000 0.45, 256×4×1000 0.65, 2000×8×1000 0.6 × as fast.)
 TURNED_ROWS = 8
-TURNED_COLUMNS = 16  # and of these at most (Zen 4, one thread, beside strips: 2000×512×10 along the reduction 0.42, 2048×512×12 turned over 0.52, 1000×1000×9 0.43 of the time)
+# And of these columns at most, and those of words turned over too.  (Zen 4, one thread, beside strips: 2000×512×10 as they lie 0.42, 2048×512×12 turned over 0.52; bytes beside tiles in place: by 12 0.42 and 0.15, by 24 and 48 0.84, 0.85 and 0.2, 0.3.)
+TURNED_COLUMNS, TURNED_WORDS = 16, 48
 DOTTED_BLOCKED = 16  # and rows for which they are read so in blocks; with more they are packed
 # The same where there are registers for tiles of four rows.  (Zen 4, f32, against panels of each thread's own: 20 rows of 1000² and 2048² 0.70 and 0.67 of the time, 24 of 1024 × 4096 0.98 and with two threads 0.81, 32 of it and of
 # 4096 × 1024 1.0 and 0.86, 48 of 1000² and 2048² 0.92 and more than 1; AVX2, tiles of two rows, 20 of 2048² 1.34.)
@@ -180,8 +181,7 @@ FEW_ROWS = 8  # of a contraction on a GPU, for which a tile would be mostly empt
 TURNED = 16  # side of a square block that is turned over in registers, at most: the rows fit in as many registers
 SQUARE = 32  # side of a transposition's tile, element by element: 32 lines of one operand, 32 of the other, in the first cache
 # The same where blocks are turned over in registers, in lines, along loads × along stores: rows of which few lie side by side are read for half a page, and of what is stored four lines one behind the other; the next tile goes
-# on along the stores, so that the same pages are written (Zen 4, 4096² floats by hand, of a copy of 85 GB/s: 32 × 4 lines 0.84, 64 × 4 0.75, 16 × 4 0.78, 32 × 2 0.69, all of a row × 2 0.68, × 4 0.70).  Twice as many rows do
-# not fit in the second cache where their distance is a power of two.
+# on along the stores, so that the same pages are written (Zen 4, 4096² floats by hand, of a copy of 85 GB/s: 32 × 4 lines 0.84, 64 × 4 0.75, 16 × 4 0.78, 32 × 2 0.69, all of a row × 2 0.68, × 4 0.70).  Twice as many rows do not fit in the second cache where their distance is a power of two.
 PANELS = (32, 4)
 LINES_OF_TILE = 4  # of a row that begins anywhere, which are stored one after the other
 LINES_READ = 24  # of each row of what is turned over in such a tile, at most: of 16 lines 5000² floats take 1.05 times as long

@@ -35,7 +35,7 @@ from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
 from .tree import Facts, StepError, around, copy, find, fresh, local_buffers, names_taken, replace_in, replace_loop, walk_paths, written
 
-SIGN = 128  # between a byte with a sign and one without
+SIGN, SIGNS = 128, 0x80808080  # between a byte with a sign and one without, and of all bytes of a word
 
 
 class Factor(NamedTuple):
@@ -47,8 +47,10 @@ class Factor(NamedTuple):
     @property
     def bits(self) -> Expr:
         """The bits of the element, as u32."""
-        width = {8: u8, 16: u16}[self.dtype.bits]
-        return cast(u32, self.element if self.element.dtype is width else call("bitcast", self.element, to=width))
+        width, e = {8: u8, 16: u16}[self.dtype.bits], self.element
+        if e.op == "bitcast" and e.args[0].dtype is width:
+            e = e.args[0]
+        return cast(u32, e if e.dtype is width else call("bitcast", e, to=width))
 
 
 def factor(e: Expr) -> Factor | None:
@@ -72,7 +74,7 @@ def factors(kernel: Kernel, axis: str) -> tuple[Loop, Store, Factor, Factor]:
     return loop, s, found[0], found[1]
 
 
-def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str, multiple: int = 1) -> Kernel:
+def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str, multiple: int = 1, signed: str = "") -> Kernel:
     """Multiply neighbours along a reduction by one instruction.
 
         for p in 0 .. K reduce:                                       for p in 0 .. ceil(K / 4) reduce:
@@ -80,6 +82,10 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str, multiple: int
 
     where w(A) is the word of A[4p], A[4p + 1], … (0 from K on), the first in the lowest bits.  With multiple=16 the loop goes on over zeros to a multiple of 16 words.  The first operand of the instruction is what it adds to: lowering puts the accumulator there.
     The products are of the instruction's operands (casts of i8, u8 or bf16, or of a byte with 128 added or subtracted).  --strict forbids it for float sums.
+
+    With signed=A two operands with a sign are multiplied by an instruction that wants one without, to which A is made, 128 higher; what that adds, another takes away word by word (-128 b is 128 (~b + 1)):
+
+          acc[] add= ins.dot4_u8_i8:i32(ins.dot4_u8_i8:i32(512:i32, 0x80808080, ~w(B)), w(A) ^ 0x80808080, w(B))
     """
     from .beyond import ragged, zero_beyond
 
@@ -87,6 +93,10 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str, multiple: int
     if row is None:
         raise StepError(f"dot: no instruction `{instruction}`; there are {', '.join(INSTRUCTIONS)}")
     loop, s, a, b = factors(kernel, axis)
+    moved = bool(signed) and a.dtype is b.dtype is row.right is i8 and row.left is u8
+    if moved:
+        a, b = (a, b) if signed in a.element.buffers else (b, a)
+        a = Factor(a.element, u8)
     if (a.dtype, b.dtype) != (row.left, row.right):
         a, b = b, a
     if (a.dtype, b.dtype, s.value.dtype) != (row.left, row.right, row.result):
@@ -110,9 +120,12 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str, multiple: int
         for part in parts[1:]:
             joined = call("bit_or", joined, part)
         # bytes 128 higher or lower, by their highest bits: of the zeros beyond the end too, which the other word multiplies by 0
-        return joined if f.dtype is f.element.dtype else call("bit_xor", joined, const(0x80808080, u32))
+        return joined if f.dtype is f.element.dtype else call("bit_xor", joined, const(SIGNS, u32))
 
-    value = make("ins", row.result, (const(0, row.result), word(a), word(b)), row.name)
+    start = const(0, row.result)
+    if moved:
+        start = make("ins", row.result, (const(SIGN * row.neighbours, row.result), const(SIGNS, u32), call("bit_not", word(b))), row.name)
+    value = make("ins", row.result, (start, word(a), word(b)), row.name)
     return replace_loop(
         kernel, axis, lambda _: (replace(loop, stop=ceildiv(loop.stop, together) * max(1, multiple), body=(replace(s, value=value),)),)
     )
@@ -378,8 +391,11 @@ def offset(kernel: Kernel, facts: Facts, axis: str, buffer: str) -> Kernel:
     if s.value.dtype is not i32 or buffer not in moved.element.buffers or moved.dtype is not moved.element.dtype or buffer in other.element.buffers:
         raise StepError(f"offset: `{buffer}` is no factor of bytes of the sum over `{axis}`")
     loops = [x for x in around(kernel, axis)[:-1] if isinstance(x, Loop)]
-    if any(x.kind != "parallel" or x.start is not ZERO or x.step is not ONE for x in loops) or len(loops) != len(around(kernel, axis)) - 1:
-        raise StepError(f"offset: `{axis}` stands in more than parallel loops from 0")
+    if (
+        any(x.kind not in ("parallel", "reduce") or x.start is not ZERO or x.step is not ONE for x in loops)
+        or len(loops) != len(around(kernel, axis)) - 1
+    ):
+        raise StepError(f"offset: `{axis}` stands in more than parallel loops and reductions from 0")
     inside = loops[-1].body if loops else kernel.body
     place = next(k for k, t in enumerate(inside) if t is loop)
     start = Store(s.buffer, (), identity_of("add", i32))

@@ -47,7 +47,7 @@ def dotted(plan: Plan, found: Contraction, blocks: bool) -> Expr | None:
         return None
     held = ", a block of it in the first cache" if blocks else ""
     reason = f"few rows: columns are read along the reduction as they lie, {cost.rows_together(plan.target)} at a time{held}"
-    return tried_where(plan, condition, reason, lambda: _tiles(plan, found, row, deep, width, blocks))
+    return tried_where(plan, condition, reason, lambda: tiles_in_lanes(plan, found, row, deep, width, blocks))
 
 
 def dotted_words(plan: Plan, found: Contraction, dot: Dot, most: int) -> Expr | None:
@@ -71,7 +71,7 @@ def dotted_words(plan: Plan, found: Contraction, dot: Dot, most: int) -> Expr | 
         plan.do("decide")
         sums = signs(plan, dot, row, deep)
         plan.do("dot", deep, dot.name)
-        _tiles(plan, found, row, deep, lanes, False, clamped=True)
+        tiles_in_lanes(plan, found, row, deep, lanes, False, clamped=True)
         in_vectors(plan, sums)  # now that all copies of what is reduced have names
 
     reason = f"few rows: columns are read along the reduction as they lie, {dot.neighbours} neighbours at a time multiplied by {dot.name}"
@@ -98,9 +98,11 @@ def in_vectors(plan: Plan, axes: list[str]) -> None:
     vectors_inside(plan, [plan.loop(x) for x in axes])
 
 
-def turned(plan: Plan, found: Contraction) -> Expr | None:
-    """Schedule a contraction of few columns, whose rows lie along the reduction: the condition on the sizes; None (and an unchanged plan) where it is none.  Columns that lie along it too need no turning."""
-    width = cost.lanes(plan.target, roles.widest(find(plan.kernel, found.reduced[-1]).body))
+def turned(plan: Plan, found: Contraction, dot: Dot | None = None) -> Expr | None:
+    """Schedule a contraction of few columns, whose rows lie along the reduction: the condition on the sizes; None (and an unchanged plan) where it is none.  Columns that lie along it too need no turning.
+
+    With an instruction that multiplies neighbours, where the reduction is whole vectors of words."""
+    width = cost.lanes(plan.target, roles.widest(find(plan.kernel, found.reduced[-1]).body)) if dot is None else plan.target.lanes(dot.result)
     if len(found.rows) != 1 or len(found.reduced) != 1 or len(found.column_operands) != 1 or plan.extent(found.column) is not None:
         return None
     other = roles.contraction(plan.kernel, plan.facts, found.rows[0])
@@ -111,19 +113,33 @@ def turned(plan: Plan, found: Contraction) -> Expr | None:
     if across and (found.batch or set(across) != {buffer} or not in_place(plan, found)):
         return None
     count, depth, rows = (plan.loop(axis).stop for axis in (row, deep, found.rows[0]))
-    limits = ((count, const(cost.TURNED_COLUMNS)), (const(cost.TURNED_DEPTH), depth), (count * cost.TURNED_ROWS, rows))
-    few = simplify(both(*(a.le(b) for a, b in limits)) or TRUE, plan.facts.known)
+    most = cost.TURNED_WORDS if across and dot is not None else cost.TURNED_COLUMNS
+    limits = ((count, const(most)), (const(cost.TURNED_DEPTH), depth), (count * cost.TURNED_ROWS, rows))
+    whole = TRUE if dot is None else mod(depth, const(width * dot.neighbours)).eq(ZERO)
+    few = simplify(both(*(a.le(b) for a, b in limits), whole) or TRUE, plan.facts.known)
+    facts = plan.facts
+    if dot is not None:
+        plan.facts = replace(facts, assumed=None if few is TRUE else few)
 
     def steps() -> None:
+        if dot is not None:
+            plan.do("decide")
         if across:
             earlier = plan.kernel
-            plan.do("stage", buffer, row, deep, space="shared", order=f"{deep},{row}")
+            plan.do("stage", buffer, row, deep, space="shared", order=f"{deep},{row}", plain="" if dot is None else 1)
             for axis in plan.added(earlier):
                 plan.do("serial", axis)
-        _tiles(plan, other, row, deep, width, False, few=True, clamped=True)
+        sums: list[str] = []
+        if dot is not None:
+            sums = signs(plan, dot, row, deep)
+            plan.do("dot", deep, dot.name)
+        tiles_in_lanes(plan, other, row, deep, width, False, few=True, clamped=True)
+        in_vectors(plan, sums)
 
     reason = "they are turned over, and rows" if across else "they and the rows"
-    return tried_where(plan, few, f"few columns: {reason} are read along the reduction as they lie", steps)
+    done = tried_where(plan, few, f"few columns: {reason} are read along the reduction as they lie", steps)
+    plan.facts = facts
+    return done
 
 
 def _reading(plan: Plan, body: Block) -> list[tuple[str, Expr]]:
@@ -131,8 +147,10 @@ def _reading(plan: Plan, body: Block) -> list[tuple[str, Expr]]:
     return [(n.attr, plan.facts.buffers[n.attr].address(n.args)) for n in reads(body) if n.attr in plan.facts.buffers]
 
 
-def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, blocks: bool, few: bool = False, clamped: bool = False) -> None:
-    """`few`: few tiles for few rows; `clamped`: the last columns again in place of a rest."""
+def tiles_in_lanes(
+    plan: Plan, found: Contraction, row: str, deep: str, width: int, blocks: bool, few: bool = False, clamped: bool = False, narrow: bool = False
+) -> None:
+    """`few`: few tiles for few rows; `clamped`: the last columns again in place of a rest; `narrow`: a vector reads so few bytes that some turns ahead are in the same line."""
     column, many = found.column, cost.rows_together(plan.target)
     batch = plan.collapsed(plan.ordered(column, row))
     length, outer = plan.extent(deep), ()
@@ -161,7 +179,7 @@ def _tiles(plan: Plan, found: Contraction, row: str, deep: str, width: int, bloc
         vectors_inside(plan, [x for x in roles.innermost(plan.loop(f"{column}.t").body) if x.kind == "reduce"])
     for buffer in () if blocks else found.column_operands:
         for _, along in sums:
-            plan.tried("prefetch", buffer, f"{along}.0", f"{along}.0", trips=cost.TURNS_AHEAD)
+            plan.tried("prefetch", buffer, f"{along}.0", f"{along}.0", **({"near": cost.NEAR} if narrow else {"trips": cost.TURNS_AHEAD}))
     rest, loops = f"{column}.t", (f"{column}.0",)
     if batch:
         if plan.has(rest):

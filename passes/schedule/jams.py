@@ -27,7 +27,7 @@ from .affine import constant_extent
 from .tree import Facts, StepError, find, fresh, local_buffers, names_taken, reads, rename, replace_loop
 
 
-def jam(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
+def jam(kernel: Kernel, facts: Facts, axis: str, stores: int = 0) -> Kernel:
     """Run the iterations of a short parallel loop side by side: what each of them does, one statement after the other, inside of the loops and conditions that all of them share.
 
                                           alloc acc: f32[4] register
@@ -43,20 +43,20 @@ def jam(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
 
     The loop has a constant extent from 0.  What an iteration allocates or names, each has for itself; positions that it names are written where they are used, and are not read from memory.
     What depends on the iteration in its bounds or its condition stays whole, and so does a loop that stores into memory that outlives the iteration: lines of the cache that rows share with their
-    neighbours, or vectors with theirs, would else be written again and again.
+    neighbours, or vectors with theirs, would else be written again and again.  With stores=1, for what is stored once for much that is read, it does not.
     """
     loop = find(kernel, axis)
     count = constant_extent(loop)
     if loop.kind != "parallel" or loop.start is not ZERO or count is None:
         raise StepError(f"jam: `{axis}` is no parallel loop of constant extent from 0")
-    return replace_loop(kernel, axis, lambda x: _Jam(kernel, x, count).block(x.body))
+    return replace_loop(kernel, axis, lambda x: _Jam(kernel, x, count, bool(stores)).block(x.body))
 
 
 class _Jam:
     """What iterations of a loop have for themselves, and how it is named."""
 
-    def __init__(self, kernel: Kernel, loop: Loop, count: int) -> None:
-        self.loop, self.count = loop, count
+    def __init__(self, kernel: Kernel, loop: Loop, count: int, stores: bool) -> None:
+        self.loop, self.count, self.stores = loop, count, stores
         self.taken = names_taken(kernel) - {loop.axis}
         self.local = local_buffers(kernel).keys()
         self.own: set[str] = set()  # buffers, and values that have become such
@@ -87,7 +87,12 @@ class _Jam:
             elif isinstance(s, Let):
                 result.append(Alloc(self.expanded(Buffer(s.name, s.value.dtype, (), "register"))))
                 together.append(Store(s.name, (), s.value))
-            elif isinstance(s, (Loop, If)) and (isinstance(s, If) or _whole(s)) and self.shared(*s.expressions()) and written((s,)) <= self.local:
+            elif (
+                isinstance(s, (Loop, If))
+                and (isinstance(s, If) or _whole(s))
+                and self.shared(*s.expressions())
+                and (self.stores or written((s,)) <= self.local)
+            ):
                 close()
                 result.append(with_blocks(s, self.block))
             elif isinstance(s, (Store, Prefetch, Loop, If)):

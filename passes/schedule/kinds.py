@@ -82,11 +82,11 @@ def mirror(kernel: Kernel, facts: Facts, axis: str) -> Kernel:
         for j in 0 .. 16 parallel:     →     for j in 0 .. 16 parallel:
           Y[i, 15 - j] = X[j, i]               Y[i, j] = X[15 - j, i]
 
-    The loop is parallel, starts at 0 and has a constant extent.  What descends along it ascends then, as vectors do.
+    The loop is parallel and starts at 0.  What descends along it ascends then, as vectors do.
     """
     loop = find(kernel, axis)
-    if loop.kind != "parallel" or loop.start is not ZERO or constant_extent(loop) is None:
-        raise StepError(f"mirror: `{axis}` is no parallel loop of constant extent from 0")
+    if loop.kind != "parallel" or loop.start is not ZERO:
+        raise StepError(f"mirror: `{axis}` is no parallel loop from 0")
     body = map_expressions(at(loop.body, (loop, loop.stop - 1 - var(axis))), lambda e: simplify(e, facts.known))
     return replace_loop(kernel, axis, lambda x: (with_body(x, body),))
 

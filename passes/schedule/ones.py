@@ -7,19 +7,22 @@
                                                  …
 
 What follows from it is known there: what is turned over around such an axis is a copy.  Of an axis that is several (height and width) each has one element, and what is left of a reduction may have such an axis again:
-of B × C × 1 × 1 a softmax over channels is one of rows, a sum over the second and fourth axis one of rows too.
+of B × C × 1 × 1 a softmax over channels is one of rows, a sum over the second and fourth axis one of rows too.  So is a kept axis inside of loops that stay loops: a triangular system
+with one right-hand side (2048 floats, one thread, 4.0 → 0.2 ms).
 """
 
 from __future__ import annotations
 
 from ...ir.expr import ONE, ZERO, Expr, both
-from ...ir.kernel import Kernel, Let
+from ...ir.kernel import Kernel, Let, Loop
 from ...ir.simplify import simplify
 from . import roles
 from .affine import divides
+from .columns_inside import columns_inside
 from .longer_rows import lengthened, longest
 from .plan import Plan
 from .transpositions import turning
+from .tree import loop_around
 from .vectors import along_rows, by_columns, vectors
 
 
@@ -45,8 +48,6 @@ def _conditions(plan: Plan) -> list[Expr]:
     if not plan.alone or len(form.chain) + bool(inner) < 2 or any(not isinstance(s, Let) for s in plan.kernel.body[:-1]):
         return []
     column = by_columns(plan) if inner else None
-    if len(inner) > 1 and column is None:
-        return []
     addresses = roles.positions(form, plan.facts)
     along = {x.axis: roles.along(plan.kernel, x, plan.facts) for x in inner}
     # what is cut where positions begin again is cut by the sizes as they are
@@ -55,8 +56,9 @@ def _conditions(plan: Plan) -> list[Expr]:
     if column is not None:
         extents = [_length(plan, column)]
     elif inner:
-        own = all(any(a in e.names for a in form.axes) for found in along.values() for e in found)  # of what rows share several go together
-        extents = [x.stop for x in inner if own and roles.units(along[x.axis], x.axis)]
+        # of what rows share several go together
+        own = len(inner) == 1 and all(any(a in e.names for a in form.axes) for found in along.values() for e in found)
+        extents = [*(x.stop for x in inner if own and roles.units(along[x.axis], x.axis)), *_columns_inside(plan, inner)]
     else:
         rows = plan.another()
         axes = turning(plan, form, addresses) or (along_rows(rows),)
@@ -65,6 +67,16 @@ def _conditions(plan: Plan) -> list[Expr]:
         extents = [x.stop for x in form.chain if x.axis in axes and x.start is ZERO]
     found = (simplify(c, plan.facts.known) for c in map(of_one, extents) if c is not None)
     return [c for c in dict.fromkeys(found) if not c.is_const]
+
+
+def _columns_inside(plan: Plan, inner: list[Loop]) -> list[Expr]:
+    """The extents of the kept loops inside of a row that vectors of accumulators would run along."""
+    found: list[Expr] = []
+    for x in inner:
+        around = loop_around(plan.kernel, x)
+        if around is not None and around.start is ZERO and columns_inside(plan.another(), x):
+            found.append(around.stop)
+    return found
 
 
 def _length(plan: Plan, axis: str) -> Expr:

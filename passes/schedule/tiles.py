@@ -308,13 +308,13 @@ def clamped(loop: Loop) -> bool:
     return any(n.op == "min" and n.dtype is INDEX for s in statements(loop.body) for n in postorder(*s.expressions()))
 
 
-def turned(plan: Plan, packed: str, before: Kernel, side_by_side: Callable[[Plan, str, str], bool] | None = None) -> bool:
+def turned(plan: Plan, packed: str, before: Kernel, side_by_side: Callable[[Plan, str, str], bool] | None = None, most: int = cost.TURNED) -> bool:
     """Copy panels [depth, row or column] in squares that are turned over in registers, where what is copied is consecutive along the depth; False (and an unchanged plan) where it is not.
 
-    `before` is the kernel without the copy; `side_by_side` says what is consecutive (none: `_in_a_row`).  Of a panel narrower than a vector, the first lanes are stored.
+    `before` is the kernel without the copy; `side_by_side` says what is consecutive (none: `_in_a_row`), `most` how long a square may be.  Of a panel narrower than a vector, the first lanes are stored.
     """
     *_, deep, inner = plan.copying(packed, before)
-    lanes, width = plan.target.lanes(local_buffers(plan.kernel)[packed].dtype), plan.extent(inner)
+    lanes, width = min(most, plan.target.lanes(local_buffers(plan.kernel)[packed].dtype)), plan.extent(inner)
     if (
         not 4 <= lanes <= cost.TURNED
         or width is None

@@ -19,6 +19,18 @@ from .tree import reads
 HALVES = 2  # of a line that rows of a square are, at least: such squares are turned over one after the other, as many as make lines of both
 
 
+def ascending(plan: Plan) -> None:
+    """Run a loop from its end along which memory descends and nowhere ascends, as in a rotation: then it is consecutive."""
+    form = roles.shape(plan.kernel)
+    if roles.innermost(form.body):
+        return
+    addresses = roles.positions(form, plan.facts)
+    for x in form.chain:
+        steps = {stride(a, x.axis) for a in addresses}
+        if -1 in steps and 1 not in steps and x.axis != along_stores(plan, form, addresses) and not plan.tried("mirror", x.axis):
+            plan.note(f"`{x.axis}` is run from its end: memory is consecutive along it then")
+
+
 def turning(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> tuple[str, str] | None:
     """The axis along which operands are consecutive that the result is not, and the one along which it is; None where there are no such operands."""
     b = along_stores(plan, form, addresses)

@@ -155,10 +155,19 @@ def strip(plan: Plan, axis: str, width: int, side_by_side: int = 1, lines: bool 
         plan.note(f"vectors of {width} along `{axis}`")
         return
     plan.do("split", axis, width * side_by_side, tail="cut")
-    refused = plan.tried("vectorize", f"{axis}.1")
-    plan.note(f"`{axis}` stays scalar: {refused}" if refused else f"vectors of {width} along `{axis}`")
-    if not refused:
+    with plan.attempt(f"`{axis}` stays scalar") as attempt:
+        in_lanes(plan, f"{axis}.1")
+    if not attempt.refused:
+        plan.note(f"vectors of {width} along `{axis}`")
         _last_lanes(plan, f"{axis}.t", width)
+
+
+def in_lanes(plan: Plan, axis: str) -> None:
+    """Run a loop at once, one iteration a lane: what each keeps for itself, as a value that is read before it is stored over, becomes a vector."""
+    for s in plan.loop(axis).body:
+        if isinstance(s, Alloc) and not s.buffer.shape:
+            plan.do("expand", s.buffer.name, axis)
+    plan.do("vectorize", axis)
 
 
 def _taken_in_turn(plan: Plan, axis: str, width: int) -> str:
@@ -198,7 +207,7 @@ def _last_lanes(plan: Plan, axis: str, width: int) -> bool:
         return False
     with plan.attempt(f"`{axis}` stays scalar") as attempt:
         plan.do("split", axis, width, tail="pad")
-        plan.do("vectorize", f"{axis}.1")
+        in_lanes(plan, f"{axis}.1")
     return not attempt.refused
 
 
@@ -250,7 +259,11 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.MOST_ACCUMULA
 
 def _counted_by_data(plan: Plan, loop: Loop) -> bool:
     """Nobody knows then how long the loop is: as likely as not it has fewer vectors than stand side by side elsewhere."""
-    return bool(loop.stop.buffers) or not loop.stop.names.isdisjoint(s.name for s in statements(plan.kernel.body) if isinstance(s, Let))
+    data: set[str] = set()
+    for s in statements(plan.kernel.body):
+        if isinstance(s, Let) and (s.value.buffers or not data.isdisjoint(s.value.names)):
+            data.add(s.name)
+    return bool(loop.stop.buffers) or not data.isdisjoint(loop.stop.names)
 
 
 def _fold(plan: Plan, axis: str, width: int, side_by_side: int) -> None:

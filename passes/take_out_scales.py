@@ -1,0 +1,110 @@
+"""graph → graph: scales of blocks leave a sum of products of small integers, where a machine then multiplies what is left of each block by one instruction.
+
+    Σ_x (a[m, x] · s[m, x // 32]) · (b[n, x] · t[n, x // 32])        →        Σ_k s[m, k] · t[n, k] · Σ_i a[m, 32 k + i] · b[n, 32 k + i]
+
+    %21 = mul f32[M, N, K * 32] %10[$0, $2 // 32, $2 % 32] %20[…]          %21 = reduce.add i32[M, N, K] over [32] …
+    %22 = reduce.add f32[M, N] over [K * 32] %21                     →     %22 = mul f32[M, N, K] cast(%21) …
+                                                                           %23 = reduce.add f32[M, N] over [K] %22
+
+Matrices in blocks of bytes with a scale each (GGML's Q8_0) are multiplied so: the sum of a block is exact, a scale is multiplied once for each (`block_sums.py` says how).  The same for a sum over both axes.
+
+Conditions: a sum of floats of 32 bits, of products of two bytes that become floats, each of which varies with an axis of the result that the other has not, and of factors that are the same all along a block; blocks
+are words, of which the sum is no more than i32 holds.  Sums are reassociated: not under --strict.
+"""
+
+from __future__ import annotations
+
+from ..ir.bounds import Known
+from ..ir.dtypes import f32, i32
+from ..ir.expr import ZERO, axis, const, floordiv
+from ..ir.graph import Graph, Node, Shape, View, elementwise, identity, reduce_node, rewrite
+from ..ir.ranges import Range
+from ..ir.simplify import prove_equal, simplify
+from ..ir.target import Options, Target
+from ..ir.walks import postorder
+from .schedule.dots import choice
+
+MOST = 1 << 14  # elements of a block: the products of so many are no more than i32 holds
+
+
+def take_out_scales(ir: Graph, target: Target, options: Options) -> Graph:
+    """See the head of this file."""
+    known = Known(ir.size_info())
+    return rewrite(ir, lambda n: _taken_out(n, target, known))
+
+
+def _taken_out(n: Node, target: Target, known: Known) -> Node | None:
+    if n.op != "reduce" or n.attr.combiner != "add" or n.dtype is not f32 or not n.args[0].is_identity:
+        return None
+    factors = _factors(n.args[0])
+    sides = [v for v in factors if _is_byte(v)]
+    if len(sides) != 2 or not (sides[0].axes - sides[1].axes and sides[1].axes - sides[0].axes):
+        return None
+    length = _length(n, [v for v in factors if v not in sides])
+    dot = choice(target.instructions, *(v.node.args[0].dtype for v in sides))
+    if length is None or not 1 < length <= MOST or dot is None or dot.result is not i32 or length % dot.neighbours:
+        return None
+    blocks = n.attr.extents[0] if len(n.attr.extents) == 2 else simplify(floordiv(n.attr.extents[0], const(length)), known)
+    if len(n.attr.extents) == 1 and not prove_equal(blocks * length, n.attr.extents[0], known):
+        return None
+    block, inside = axis(n.rank), axis(n.rank + 1)
+    known = known.with_ranges({f"${n.rank}": Range(ZERO, blocks - 1), f"${n.rank + 1}": Range(ZERO, const(length - 1))})
+
+    def within(v: View) -> View:
+        if len(n.attr.extents) == 2:
+            return v
+        moved = v.through({block: block * length + inside})
+        return View(
+            moved.node, tuple(simplify(e, known) for e in moved.index), None if moved.domain is None else simplify(moved.domain, known), moved.fill
+        )
+
+    scales = [within(v) for v in factors if v not in sides]
+    if any(n.rank + 1 in v.axes for v in scales):
+        return None
+    shape: Shape = (*n.shape, blocks)
+    terms = elementwise("mul", (*shape, const(length)), *(within(_as_integers(v)) for v in sides), span=n.span)
+    sums = reduce_node("add", shape, (const(length),), identity(terms), n.span)
+    value = elementwise("cast", shape, identity(sums), to=f32, span=n.span)
+    for v in scales:
+        value = elementwise("mul", shape, identity(value), v, span=n.span)
+    return reduce_node("add", n.shape, (blocks,), identity(value), n.span)
+
+
+def _factors(v: View) -> list[View]:
+    """What a product is of, over the axes of its user."""
+    found: list[View] = []
+    stack = [v]
+    while stack:
+        v = stack.pop()
+        if v.node.op == "mul" and v.domain is None:
+            stack += reversed(v.operands)
+        else:
+            found.append(v)
+    return found
+
+
+def _is_byte(v: View) -> bool:
+    return (
+        v.domain is None
+        and v.node.op == "cast"
+        and v.node.args[0].domain is None
+        and v.node.args[0].dtype.is_integer
+        and v.node.args[0].dtype.bits == 8
+    )
+
+
+def _as_integers(v: View) -> View:
+    """A byte that becomes a float as one that becomes an integer."""
+    return View(elementwise("cast", v.node.shape, v.node.args[0], to=i32, span=v.node.span), v.index)
+
+
+def _length(n: Node, scales: list[View]) -> int | None:
+    """How long a block is along which scales are the same; None where there is none."""
+    if len(n.attr.extents) == 2:
+        moving = any(n.rank in v.axes for v in scales)
+        return n.attr.extents[1].attr if moving and n.attr.extents[1].is_const else None
+    if len(n.attr.extents) != 1:
+        return None
+    along = axis(n.rank)
+    quotients = {e.args[1].attr for v in scales for e in postorder(*v.exprs) if e.op == "floordiv" and e.args[0] is along and e.args[1].is_const}
+    return quotients.pop() if len(quotients) == 1 else None
