@@ -18,12 +18,38 @@ from running import composite
 
 SUBJECTS = {s.name: s for s in subjects()}
 COPIES = {"U": "A", "X": "B"}  # what elimination works on
-SIZES = {"batch": 2, "N": 17, "K": 3}
+SIZES = {"batch": 2, "R": 2, "N": 17, "K": 3}
+# Elimination with exchanges of rows, then back substitution, in one nest.
+SOLVE = """(composite solve ((A{T}[R N N] B{T}[R N K]) -> (X{T}[R N K]))
+  (setf U A)
+  (setf X B)
+  (dotimes (r R)
+    (dotimes (k N)
+      (set p k)
+      (loop (i (+ k 1) N)
+        (if (> (abs (aref U r i k)) (abs (aref U r p k))) (set p i)))
+      (dotimes (j N)
+        (let ((above (aref U r k j)) (below (aref U r p j)))
+          (setf (aref U r p j) above)
+          (setf (aref U r k j) below)))
+      (dotimes (j K)
+        (let ((above (aref X r k j)) (below (aref X r p j)))
+          (setf (aref X r p j) above)
+          (setf (aref X r k j) below)))
+      (loop (i (+ k 1) N)
+        (let ((f (/ (aref U r i k) (aref U r k k))))
+          (loop (j (+ k 1) N) (decf (aref U r i j) (* f (aref U r k j))))
+          (dotimes (j K) (decf (aref X r i j) (* f (aref X r k j)))))))
+    (loop (i (- N 1) -1 -1)
+      (dotimes (k K)
+        (set s (aref X r i k))
+        (loop (j (+ i 1) N) (decf s (* (aref U r i j) (aref X r j k))))
+        (setf (aref X r i k) (/ s (aref U r i i)))))))"""
 
 
 def prepared(name, dtype, seed):
     """The composite's graph, its one nest, sizes and inputs."""
-    graph = SUBJECTS[name].graph(dtype, 1, SUBJECTS[name].instances[0])
+    graph = composite(SOLVE.replace("{T}", f"{{{dtype}}}")) if name == "solve" else SUBJECTS[name].graph(dtype, 1, SUBJECTS[name].instances[0])
     sizes = {s.name: SIZES.get(s.name, 5) for s in graph.sizes}
     inputs = {p.name: draw(p, sizes, seed) for p in graph.ports if p.role != "out"}
     return graph, next(n.attr.nest for n in graph.nodes() if n.op == "nest"), sizes, inputs
