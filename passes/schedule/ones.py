@@ -14,7 +14,7 @@ with one right-hand side (2048 floats, one thread, 4.0 → 0.2 ms).
 from __future__ import annotations
 
 from ...ir.expr import ONE, ZERO, Expr, both
-from ...ir.kernel import Kernel, Let, Loop
+from ...ir.kernel import Kernel, Let, Loop, written
 from ...ir.simplify import simplify
 from . import roles
 from .affine import divides
@@ -22,7 +22,7 @@ from .columns_inside import columns_inside
 from .longer_rows import lengthened, longest
 from .plan import Plan
 from .transpositions import turning
-from .tree import loop_around
+from .tree import loop_around, reads
 from .vectors import along_rows, by_columns, vectors
 
 
@@ -70,7 +70,9 @@ def _conditions(plan: Plan) -> list[Expr]:
 
 
 def _columns_inside(plan: Plan, inner: list[Loop]) -> list[Expr]:
-    """The extents of the kept loops inside of a row that vectors of accumulators would run along."""
+    """The extents of the kept loops inside of a row that vectors of accumulators would run along, where a loop in order makes results of earlier ones."""
+    if written(plan.kernel.body).isdisjoint(n.attr for n in reads(plan.kernel.body) if n.attr in plan.facts.buffers):
+        return []
     found: list[Expr] = []
     for x in inner:
         around = loop_around(plan.kernel, x)
