@@ -7,7 +7,7 @@
                                                   E[I[n], d] add= G[n, d]
 
 A check leaves a loop when it stands before all that the body does, but for naming values, and asks neither about the loop's variable nor about anything that the loop changes; it is asked if the loop runs at all, before
-anything of the loop is stored, as it was, and not again.  What is left can be vectors.
+anything of the loop is stored, as it was, and not again.  What is left can be vectors.  Checks that follow one another are asked as one.
 """
 
 from __future__ import annotations

@@ -90,9 +90,10 @@ def conflicts(v: Expr, found: Events, pairs: Dependences, without: frozenset[int
         depth = level(w)
         if depth is None or not without.isdisjoint(w.stores):
             continue
+        one = in_iteration(w, depth, found)
         for a in (*reads, *found.events):
             if a.buffer == w.buffer and level(a) == depth:
-                one, other = in_iteration(w, depth, found), in_iteration(a, depth, found)
+                other = in_iteration(a, depth, found)
                 yield not (pairs.apart(one, other, depth) and pairs.apart(other, one, depth))
 
 

@@ -22,6 +22,7 @@ from ..ir.ranges import Range
 from ..ir.simplify import prove_equal, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import postorder
+from .reading import factors
 from .schedule.dots import choice
 
 MOST = 1 << 14  # elements of a block: the products of so many are no more than i32 holds
@@ -36,11 +37,11 @@ def take_out_scales(ir: Graph, target: Target, options: Options) -> Graph:
 def _taken_out(n: Node, target: Target, known: Known) -> Node | None:
     if n.op != "reduce" or n.attr.combiner != "add" or n.dtype is not f32 or not n.args[0].is_identity:
         return None
-    factors = _factors(n.args[0])
-    sides = [v for v in factors if _is_byte(v)]
+    found = factors(n.args[0])
+    sides = [v for v in found if _is_byte(v)]
     if len(sides) != 2 or not (sides[0].axes - sides[1].axes and sides[1].axes - sides[0].axes):
         return None
-    length = _length(n, [v for v in factors if v not in sides])
+    length = _length(n, [v for v in found if v not in sides])
     dot = choice(target.instructions, *(v.node.args[0].dtype for v in sides))
     if length is None or not 1 < length <= MOST or dot is None or dot.result is not i32 or length % dot.neighbours:
         return None
@@ -58,7 +59,7 @@ def _taken_out(n: Node, target: Target, known: Known) -> Node | None:
             moved.node, tuple(simplify(e, known) for e in moved.index), None if moved.domain is None else simplify(moved.domain, known), moved.fill
         )
 
-    scales = [within(v) for v in factors if v not in sides]
+    scales = [within(v) for v in found if v not in sides]
     if any(n.rank + 1 in v.axes for v in scales):
         return None
     shape: Shape = (*n.shape, blocks)
@@ -68,19 +69,6 @@ def _taken_out(n: Node, target: Target, known: Known) -> Node | None:
     for v in scales:
         value = elementwise("mul", shape, identity(value), v, span=n.span)
     return reduce_node("add", n.shape, (blocks,), identity(value), n.span)
-
-
-def _factors(v: View) -> list[View]:
-    """What a product is of, over the axes of its user."""
-    found: list[View] = []
-    stack = [v]
-    while stack:
-        v = stack.pop()
-        if v.node.op == "mul" and v.domain is None:
-            stack += reversed(v.operands)
-        else:
-            found.append(v)
-    return found
 
 
 def _is_byte(v: View) -> bool:
