@@ -53,7 +53,11 @@ class Workload:
 def workloads(path: Path) -> list[Workload]:
     import tomllib
 
-    return [Workload(**table) for table in tomllib.loads(path.read_text(encoding="utf-8"))["workload"]]
+    found: list[Workload] = []
+    for table in tomllib.loads(path.read_text(encoding="utf-8"))["workload"]:
+        names = table.pop("inputs", "").split()
+        found += [Workload(name=n, input=n, **table) for n in names] if names else [Workload(**table)]
+    return found
 
 
 def rows_of(workload: Workload, options: dict[str, Any], method: Method) -> list[Row]:

@@ -7,6 +7,8 @@ the fastest of them is taken.  What stands before a `;` is made once and not tim
 
 from __future__ import annotations
 
+from . import one_call
+
 # four axes: with fewer, torch takes a slower road
 _ATTENTION = "functional.scaled_dot_product_attention(Q[None], K[None], V[None]"
 # in two products and memory of its own, faster where queries are few
@@ -75,14 +77,14 @@ TORCH: dict[str, tuple[str, ...]] = {
     "argmax": ("torch.argmax(X, axis, out=Y)",),
     "argmin": ("torch.argmin(X, axis, out=Y)",),
     "var": (
-        "T = scratch(X, *X.shape); torch.linalg.vector_norm(torch.sub(X, X.mean(axis, keepdim=True), out=T), dim=axis).square_().div_(X.shape[axis])",
+        "T = scratch(X, *X.shape); torch.linalg.vector_norm(torch.sub(X, X.mean(axis, keepdim=True), out=T), dim=axis).square_().div_(X.numel() // Y.numel())",
         "torch.var(X, axis, correction=0, out=Y)",
     ),
     "std": ("torch.std(X, axis, correction=0, out=Y)",),
     "embedding": ("torch.index_select(W, 0, I, out=Y)",),
     "sort": ("torch.sort(X, axis)[0]", "torch.sort(X, -1)[0]"),
     "int8_matmul": ("torch._int_mm(A, B.T).float().mul_(Sa[:, None]).mul_(Sb)",),
-    "transpose2d": ("Y.copy_(X.T)",),
+    "transpose2d": ("B.copy_(A.T)",),
 }
 
 NUMPY: dict[str, tuple[str, ...]] = {
@@ -112,4 +114,4 @@ TINYGRAD: dict[str, tuple[str, ...]] = {
     "softmax": ("softmax = searched(lambda x: x.softmax(-1)); softmax(X); softmax(X)",),
 }
 
-FORMS = {"numpy": NUMPY, "torch": TORCH, "flex": FLEX, "tinygrad": TINYGRAD}
+FORMS = {"numpy": {**one_call.NUMPY, **NUMPY}, "torch": {**one_call.TORCH, **TORCH}, "flex": FLEX, "tinygrad": TINYGRAD}

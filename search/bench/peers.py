@@ -5,6 +5,7 @@ A peer is a family (`numpy`, `torch`, `inductor`, `flex`, torch's flex_attention
 
 from __future__ import annotations
 
+import builtins
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -159,7 +160,7 @@ class _Torch(_Library):
         self.module.set_grad_enabled(False)
 
     def names(self) -> dict[str, Any]:
-        return {"torch": self.module, "functional": self.module.nn.functional, "scratch": scratch}
+        return {"torch": self.module, "functional": self.module.nn.functional, "scratch": scratch, "pair": pair}
 
     def to_library(self, array: Any) -> Any:
         if array.dtype.name == "bfloat16":
@@ -178,6 +179,12 @@ def scratch(like: Any, *shape: int) -> Any:
     if size > LARGEST:
         raise ValueError(f"a tensor between its operators has {size / 1e6:.0f} MB")
     return like.new_empty(shape)
+
+
+def pair(given: Sequence[int]) -> tuple[int, int]:
+    """One number for both axes of an image, or one for each: torch's older functions want two."""
+    both = (*given, *given)
+    return both[0], both[1]
 
 
 class _Flex(_Torch):
@@ -243,7 +250,9 @@ def _named(library: _Library, text: str, work: Work, refused: list[str]) -> Peer
     scalars = {p.name: work.inputs[p.name] for p in work.graph.ports if p.role == "scalar"}
     names = {**library.names(), **work.sizes, **work.parameters, **arrays, **scalars}
     spoken = _loaded(text)
-    if any(name not in names for name in spoken) or any(p.name not in spoken for p in work.graph.ports if p.role != "out"):
+    if any(name not in names and not hasattr(builtins, name) for name in spoken) or any(
+        p.name not in spoken for p in work.graph.ports if p.role != "out"
+    ):
         return None
     *before, expression = text.split("; ")
     try:
