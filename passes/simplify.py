@@ -137,7 +137,7 @@ def _everywhere(value: Any, dtype: DType) -> View:
 
 
 def _cast(n: Node) -> View | None:
-    """cast to the dtype that is there → x;   cast.T(cast.U(x)) → cast.T(x) where U holds every value of x
+    """cast to the dtype that is there → x;   cast.T(cast.U(x)) → cast.T(x) where U holds every value of x;   cast.T(where(c, 1, 0)) → where(c, 1:T, 0:T)
 
     Not for an integer that goes through a float to an integer: that cast saturates, the direct one wraps.
     """
@@ -146,7 +146,12 @@ def _cast(n: Node) -> View | None:
     x = n.args[0]
     if x.dtype is n.dtype:
         return x
-    if n.op == "bitcast" or x.node.op != "cast" or x.domain is not None:
+    if n.op == "bitcast" or x.domain is not None:
+        return None
+    if x.node.op == "where":
+        sides = [_literal_as(n.dtype, a) for a in x.operands[1:]]
+        return None if None in sides else identity(make("where", n.dtype, n.shape, (x.operands[0], *filter(None, sides))))
+    if x.node.op != "cast":
         return None
     inner = through(x, x.node.args[0])
     if inner is None or not _holds(x.dtype, inner.dtype):
@@ -154,6 +159,13 @@ def _cast(n: Node) -> View | None:
     if x.dtype.is_float and inner.dtype.is_integer and n.dtype.is_integer and not _holds(n.dtype, inner.dtype):
         return None
     return identity(make("cast", n.dtype, n.shape, (inner,), n.attr, n.span)) if inner.dtype is not n.dtype else inner
+
+
+def _literal_as(d: DType, x: View) -> View | None:
+    """A literal in another dtype, where none of its digits are lost by rounding."""
+    value = _literal(x)
+    found = None if value is None else _folded(make("cast", d, (), (x,)))
+    return found if found is not None and (d.is_integer or _literal(found) == value) else None
 
 
 _MANTISSA = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "f8e4m3": 4, "f8e5m2": 3}

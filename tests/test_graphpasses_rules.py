@@ -94,6 +94,28 @@ def test_casts_of_casts():
     assert after(i64, i16) == 1
 
 
+def test_a_cast_of_a_choice_between_literals():
+    """No lanes of the wide dtype are left; each literal is cast as the element would be."""
+    c = Port("C", bool_, (N,), "in")
+
+    def after(d, a, b, source):
+        sides = [scalar(const_node(v, source)) for v in (a, b)]
+        chosen = elementwise("where", (N,), identity(input_node(c)), *sides)
+        graph = Graph("t", (Size("N"),), (c, Port("Y", d, (N,), "out")), (("Y", elementwise("cast", (N,), identity(chosen), to=d)),))
+        simplified = simplify(graph, TARGET, Options())
+        given = {"C": np.array([True, False])}
+        before, found = (evaluate(g, given, {"N": 2})["Y"].value for g in (graph, simplified))
+        np.testing.assert_array_equal(before, found)
+        return [n.op for n in simplified.nodes()].count("cast")
+
+    from luminal.ir.dtypes import i64
+
+    assert after(f32, 25, 0, i64) == 0
+    assert after(i8, 300, -1, i64) == 0
+    assert after(i32, 1, 0, i64) == 0
+    assert after(f32, 2**24 + 1, 0, i64) == 1  # rounded
+
+
 def test_folding_wraps_as_the_dtype_does():
     y = Port("Y", i8, (), "out")
     one = scalar(const_node(127, i8))
