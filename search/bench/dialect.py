@@ -53,7 +53,7 @@ NUMPY = Dialect(
     "numpy.copyto({to}, {b}); numpy.copyto({to}, {a}, where={c})",
     "{x}.astype('{dtype}')",
     {"f64": "float64", "f32": "float32", "f16": "float16", "bool": "bool", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
-     "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8"},
+     "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8", "c64": "complex64"},
     {"rsqrt": "numpy.sqrt({0}, out={to}); numpy.reciprocal({to}, out={to})"},
 )  # fmt: skip
 
@@ -75,7 +75,8 @@ TORCH = Dialect(
     "{to}.copy_({x})",
     "torch.where({c}, {a}, {b}, out={to})",
     "{x}.to(torch.{dtype})",
-    {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "bool": "bool", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8"},
+    {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "bool": "bool", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8",
+     "c64": "complex64"},
     {"isnan": "torch.ne({0}, {0}, out={to})", "isinf": "torch.eq(torch.abs({0}), float('inf'), out={to})"},
 )  # fmt: skip
 
