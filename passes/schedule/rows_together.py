@@ -25,6 +25,7 @@ from . import cost, roles
 from .affine import upper
 from .plan import Plan
 from .rows_in_turn import in_turn
+from .streams import large
 from .traffic import threads
 from .tree import StepError, all_loops, reads
 from .vectors import by_columns, tabulated, vectors, vectors_inside
@@ -47,6 +48,14 @@ def by_length(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
         return [*parts, (None, turns[1])]
     if turns is not None:
         parts.append(turns)
+    condition = from_memory(plan)
+    if condition is not None and condition is not TRUE:
+        part = plan.another(condition)
+        part.do("decide")
+        vectors(part)
+        if any(line.startswith("prefetch ") for line in part.kernel.schedule):
+            plan.note(*part.notes)
+            parts.append((condition, part.kernel))
     rest = plan.another()
     vectors(rest)
     plan.note(*rest.notes)
@@ -84,6 +93,24 @@ def _short(plan: Plan) -> Expr | None:
     short, shortest = (const(n) for n in cost.short_rows(plan.target, widest, reductions, len(loops) == 1, stored))
     anywhere, cached = (both(*bounds) or TRUE for bounds in ((e.le(shortest) for e in lengths), (e.lt(least) for e in sizes)))
     found = simplify(both(*(e.le(short) for e in lengths), call("bit_or", anywhere, cached)) or TRUE, plan.facts.known)
+    return None if found.is_const and not found.attr else found
+
+
+def from_memory(plan: Plan) -> Expr | None:
+    """The condition under which rows that are long enough come from memory, each read by one reduction; None where it never holds, or machines ask for them in time."""
+    form = roles.shape(plan.kernel)
+    if plan.target.l1 < cost.WIDE_FIRST or not plan.alone or not form.chain or len(form.body) < 1:
+        return None
+    loops = _loops(form.body)
+    if len(loops) != 1 or loops[0][0].kind != "reduce" or all_loops(loops[0][0].body) or by_columns(plan):
+        return None
+    along, length = loops[0]
+    row = form.chain[-1].axis
+    held = [plan.facts.buffers[b] for b in dict.fromkeys(n.attr for n in reads((along,)) if {row, along.axis} <= n.names) if b in plan.facts.buffers]
+    if not held or length.buffers or not length.names <= plan.facts.sizes.keys():
+        return None
+    bounds = [large(plan.facts, b.name, cost.FAR_LEAST) for b in held]
+    found = simplify(both(const(cost.ONCE_ROW // max(b.dtype.bytes for b in held)).le(length), *bounds) or TRUE, plan.facts.known)
     return None if found.is_const and not found.attr else found
 
 
