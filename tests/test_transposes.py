@@ -238,3 +238,9 @@ def test_machines_with_a_wide_first_cache_turn_over_as_many_rows_as_they_follow(
         assert f"share i {along} whole={line}" in steps and f"split j {rows}" in steps, steps
     (tiles,) = (line for line in planned(text).schedule if line.startswith("line_tiles "))
     assert tiles == ("line_tiles j 128 Y" if dtype == "bf16" else "line_tiles j 32 Y")
+
+
+def test_one_line_at_a_time_is_stored_where_it_is_one_vector() -> None:
+    text = "(composite turned ((X{bf16}[M N]) -> (Y{bf16}[N M])) (return (transpose X)))"
+    assert "share i 4096 whole=32" in planned(text).schedule
+    assert "share i 1024 whole=32" in planned(text, replace(WIDE, vector_bytes=32, vector_registers=16)).schedule

@@ -153,6 +153,8 @@ FAR_LEAST = 24 << 20  # bytes of a matrix from which on the rows of a sum are as
 # 64, 128, 512, 4096, 16384 floats, 60 to 80 MB: 0.58 to 0.82 and 0.92, 0.77 and 0.84, 0.98 and 0.88, 0.99 and 0.97, 0.99 and 1.0 of the time, by 8 and 32 KiB as long; of 33, between two loops of the same rows one of which asks, 1.25 and 1.5;
 # from the last cache, 2048², as long; from the second one 1.3.)
 ONCE_AHEAD, ONCE_ROW = 16384, 256
+# Bytes ahead of which machines with a wide first cache are asked for short rows that are worked off together, to be read and to be stored into.  (Granite Rapids, one thread, 40 to 77 MB, 1, 2, 4 KiB: softmax of 20, 33, 64, 128 floats 0.87, 0.87, 0.86, 0.81, 0.81, 0.80, 0.97, 0.94, 1.06, 0.79, 0.90, 1.03 of the time, layer norm of 20, 40, 64, 128 0.94, 0.92, 0.89, 0.86, 0.80, 0.76, 0.87, 0.91, 0.97, 0.76, 0.86, 0.83, RMS norm 0.90, 0.79, 0.75, 0.87, 0.85, 0.81, 0.79, 0.83, 0.85, 1.0.)
+GROUP_AHEAD = 2048
 FAR_PART = 4  # of the last cache the part that such a buffer has at least
 HELD = 256  # values between two loops that each compute a part of them: in the first cache, and many times the work of starting a loop
 LONG = 1 << 16  # elements of a row that two threads share sooner than one reads them (sums, two threads: 100000 floats 4.9 µs in pieces, 4.5 in one)

@@ -53,7 +53,7 @@ def by_length(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
         part = plan.another(condition)
         part.do("decide")
         vectors(part)
-        if any(line.startswith("prefetch ") for line in part.kernel.schedule):
+        if any(line.startswith("prefetch ") and f" near={cost.ONCE_AHEAD} " in line for line in part.kernel.schedule):
             plan.note(*part.notes)
             parts.append((condition, part.kernel))
     rest = plan.another()
@@ -99,7 +99,7 @@ def _short(plan: Plan) -> Expr | None:
 def from_memory(plan: Plan) -> Expr | None:
     """The condition under which rows that are long enough come from memory, each read by one reduction; None where it never holds, or machines ask for them in time."""
     form = roles.shape(plan.kernel)
-    if plan.target.l1 < cost.WIDE_FIRST or not plan.alone or not form.chain or len(form.body) < 1:
+    if plan.target.l1 < cost.WIDE_FIRST or not plan.alone or not form.chain:
         return None
     loops = _loops(form.body)
     if len(loops) != 1 or loops[0][0].kind != "reduce" or all_loops(loops[0][0].body) or by_columns(plan):
@@ -150,6 +150,9 @@ def _together(plan: Plan) -> None:
     for buffer, axes in read.items():
         if len(axes) > 1:  # the first waits for memory, the next one has time
             plan.tried("prefetch", buffer, f"{axes[1]}.0", f"{row}.0")
+    stored = [b for b in plan.facts.buffers if any(isinstance(s, Store) and s.buffer == b for s in statements(form.body))]
+    for buffer in dict.fromkeys((*stored, *(b for b, axes in read.items() if axes))) if stored and plan.target.l1 >= cost.WIDE_FIRST else ():
+        plan.tried("prefetch_group", buffer, f"{row}.0", ahead=cost.GROUP_AHEAD, least=cost.stream_bytes(plan.target))
     if plan.has(f"{row}.t"):  # few, and short
         for x in [x for x in all_loops((plan.loop(f"{row}.t"),)) if x.kind == "parallel"]:
             plan.do("serial", x.axis)
