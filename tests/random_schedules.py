@@ -38,7 +38,7 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
             return f"stage {buffer} {some}" + rng.choice(["", f" at={axis()}"]) + f" space={rng.choice(['private', 'shared'])}"
         case "write_back":
             return f"write_back {buffer} {some}"
-        case "spill" | "compute_at":
+        case "spill" | "compute_at" | "prefetch_group":
             return f"{name} {buffer} {axis()}"
         case "search":
             return f"search {axis()} {rng.randint(1, 4)}"

@@ -27,9 +27,10 @@ def test_the_sizes_choose() -> None:
     few = f"M <= 3 & M % 2 != 0 & {2 * cost.LONG} <= "
     short = f"variant N <= {cost.ROW_OF_LANE}"
     one = "variant N == 1"
-    assert variants("row_sum", Options()) == [one, short, f"variant {few}N", "variant"]
+    far = f"variant {cost.ONCE_ROW // 4} <= N & {cost.FAR_LEAST // 4} <= M * N"
+    assert variants("row_sum", Options()) == [one, short, f"variant {few}N", far, "variant"]
     assert variants("row_sum", Options(strict=True)) == [one, short, "variant"]
-    assert variants("first_position", Options(strict=True)) == [one, short, f"variant {few}N", "variant"]  # the order of minima is free
+    assert variants("first_position", Options(strict=True)) == [one, short, f"variant {few}N", far, "variant"]  # the order of minima is free
     short = f"variant K * N <= {cost.ROW_OF_LANE}"
     assert variants("between", Options()) == [
         f"{one} & M == 1",

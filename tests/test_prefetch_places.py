@@ -9,6 +9,7 @@ from luminal.ir.kernel import Loop, Prefetch, statements
 from luminal.ir.record import replace
 from luminal.passes.schedule import Facts, StepError, cost, replay, unique
 from scheduling import CPU, module
+from test_chunks import WIDE, planned
 
 
 @pytest.mark.parametrize("width", [4, 16, 32, 64])
@@ -51,6 +52,22 @@ def test_hints_that_go_on_want_a_loop_around_the_row(on: str, reason: str) -> No
     tiles = "tile i j 64 16\nsplit i.1 16 tail=cut\nreorder j.1 i.1.1\nsplit j.1 16 tail=cut\nreorder i.1.1 j.1.1\nunroll i.1.1\nvectorize j.1.1"
     with pytest.raises(StepError, match=reason):
         replay(unique(before.kernels[0]), Facts.of(before), f"{tiles}\nprefetch X j.1.0 i.1.0 trips=2 on={on}")
+
+
+SUMS = "(composite sums ((X{T}[M N]) -> (Y{T}[M])) (return (sum X :axis 1)))"
+
+
+def test_rows_that_one_reduction_reads_are_asked_for_where_they_come_from_memory() -> None:
+    """In a variant of its own, of rows that are not very short: others would ask whether they do row by row."""
+    steps = planned(SUMS).schedule
+    asking = f"prefetch X p.0 p.0 near={cost.ONCE_AHEAD} cache=2"
+    variants = [k for k, line in enumerate(steps) if line.startswith("variant")]
+    (place,) = [k for k, line in enumerate(steps) if line == asking]
+    assert steps[max(k for k in variants if k < place)] == f"variant 64 <= N & {cost.FAR_LEAST // 4} <= M * N"
+    assert place < variants[-1]
+    assert asking not in planned(SUMS, replace(WIDE, l1=32 << 10)).schedule
+    twice = "(composite twice ((X{T}[M N]) -> (Y{T}[M N])) (return (softmax X :axis 1)))"
+    assert not any("near=16384" in line for line in planned(twice).schedule)  # the second pass asks for the next row
 
 
 STORED = "split q 64 tail=cut\nrfactor q.1\nvectorize q.1\nsplit j 64 tail=cut\nvectorize j.1"

@@ -13,11 +13,13 @@ from luminal.ir.expr import ZERO, broadcast, call, const, gather, ramp, var
 from luminal.ir.interpret.program import zip_halves
 from luminal.ir.kernel import If, Prefetch, statements as kernel_statements
 from luminal.ir.program import For, StoreTo, statements
+from luminal.ir.record import replace
 from luminal.ir.simplify import simplify
 from luminal.ir.text.expressions import show_expr
 from luminal.ir.walks import postorder, substitute
 from luminal.passes.lower.names import Names
 from luminal.passes.lower.transposes import transposes
+from test_chunks import WIDE, planned
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
@@ -224,3 +226,21 @@ def test_what_descends_is_turned_over_too():
     for shape in ((1, 1), (3, 200), (200, 3), (70, 133), (2, 66, 72)):
         x = np.random.default_rng(SEED).standard_normal(shape).astype(np.float32)
         np.testing.assert_array_equal(f(x), np.rot90(x, axes=(-2, -1)), err_msg=f"{shape}, seed {SEED}")
+
+
+@pytest.mark.parametrize(("dtype", "near", "far"), [("f32", 2048, 512), ("f64", 1024, 256), ("bf16", 4096, 1024)])
+def test_machines_with_a_wide_first_cache_turn_over_as_many_rows_as_they_follow(dtype: str, near: int, far: int) -> None:
+    """Tiles of 32 rows that are read, whatever their elements, and of 128 lines of each; others of 4 lines by 32.  Where rows begin anywhere a line more is read, which of small elements is as much again."""
+    text = f"(composite turned ((X{{{dtype}}}[M N]) -> (Y{{{dtype}}}[N M])) (return (transpose X)))"
+    line = far // 32
+    for target, along, rows in ((WIDE, near, 32), (replace(WIDE, l1=32 << 10), far, 4 * line)):
+        steps = planned(text, target).schedule
+        assert f"share i {along} whole={line}" in steps and f"split j {rows}" in steps, steps
+    (tiles,) = (line for line in planned(text).schedule if line.startswith("line_tiles "))
+    assert tiles == ("line_tiles j 128 Y" if dtype == "bf16" else "line_tiles j 32 Y")
+
+
+def test_one_line_at_a_time_is_stored_where_it_is_one_vector() -> None:
+    text = "(composite turned ((X{bf16}[M N]) -> (Y{bf16}[N M])) (return (transpose X)))"
+    assert "share i 4096 whole=32" in planned(text).schedule
+    assert "share i 1024 whole=32" in planned(text, replace(WIDE, vector_bytes=32, vector_registers=16)).schedule

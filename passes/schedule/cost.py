@@ -149,6 +149,12 @@ NEXT_FAR, FAR_CHUNKS = 32768, 3
 # Of buffers that the last cache may hold, from 8 to 32 MB, three times costs one query 1.33 of the time in a calm hour and brings 0.78 in a busy one, so they are asked for once, 1.09 and 0.97.)
 FAR_TIMES, DROPPED_WORK, FARTHEST, FARTHEST_CHUNKS = 3, 4, 49152, 6
 FAR_LEAST = 24 << 20  # bytes of a matrix from which on the rows of a sum are asked for from memory
+# Bytes ahead of which rows that one reduction reads are asked for in the second cache where they come from memory, and of such a row at least, on machines with a wide first cache.  (Granite Rapids, one thread and two, sums of rows of
+# 64, 128, 512, 4096, 16384 floats, 60 to 80 MB: 0.58 to 0.82 and 0.92, 0.77 and 0.84, 0.98 and 0.88, 0.99 and 0.97, 0.99 and 1.0 of the time, by 8 and 32 KiB as long; of 33, between two loops of the same rows one of which asks, 1.25 and 1.5;
+# from the last cache, 2048², as long; from the second one 1.3.)
+ONCE_AHEAD, ONCE_ROW = 16384, 256
+# Bytes ahead of which machines with a wide first cache are asked for short rows that are worked off together, to be read and to be stored into.  (Granite Rapids, one thread, 40 to 77 MB, 1, 2, 4 KiB: softmax of 20, 33, 64, 128 floats 0.87, 0.87, 0.86, 0.81, 0.81, 0.80, 0.97, 0.94, 1.06, 0.79, 0.90, 1.03 of the time, layer norm of 20, 40, 64, 128 0.94, 0.92, 0.89, 0.86, 0.80, 0.76, 0.87, 0.91, 0.97, 0.76, 0.86, 0.83, RMS norm 0.90, 0.79, 0.75, 0.87, 0.85, 0.81, 0.79, 0.83, 0.85, 1.0.)
+GROUP_AHEAD = 2048
 FAR_PART = 4  # of the last cache the part that such a buffer has at least
 HELD = 256  # values between two loops that each compute a part of them: in the first cache, and many times the work of starting a loop
 LONG = 1 << 16  # elements of a row that two threads share sooner than one reads them (sums, two threads: 100000 floats 4.9 µs in pieces, 4.5 in one)
@@ -180,12 +186,7 @@ TURN_SIDE = 32  # of a square that a GPU's block turns over
 FEW_ROWS = 8  # of a contraction on a GPU, for which a tile would be mostly empty
 TURNED = 16  # side of a square block that is turned over in registers, at most: the rows fit in as many registers
 SQUARE = 32  # side of a transposition's tile, element by element: 32 lines of one operand, 32 of the other, in the first cache
-# The same where blocks are turned over in registers, in lines, along loads × along stores: rows of which few lie side by side are read for half a page, and of what is stored four lines one behind the other; the next tile goes
-# on along the stores, so that the same pages are written (Zen 4, 4096² floats by hand, of a copy of 85 GB/s: 32 × 4 lines 0.84, 64 × 4 0.75, 16 × 4 0.78, 32 × 2 0.69, all of a row × 2 0.68, × 4 0.70).  Twice as many rows do not fit in the second cache where their distance is a power of two.
-PANELS = (32, 4)
-LINES_OF_TILE = 4  # of a row that begins anywhere, which are stored one after the other
-LINES_READ = 24  # of each row of what is turned over in such a tile, at most: of 16 lines 5000² floats take 1.05 times as long
-SHORT_ROW = 16  # lines, below which such rows are stored several as one where they lie one behind the other
+SHORT_ROW = 16  # lines, below which rows that begin anywhere are stored several as one where they lie one behind the other, when they are turned over (how long their tiles are: `cost_turned.py`)
 # Lines of a row from which on it is stored from its first whole line to its last; shorter ones go through the caches, and rows of a few whole lines, one behind the other, past them in pieces, wherever the first begins.  (Zen 4, one
 # thread, 32 to 64 MB of floats, arrays 16 bytes past a line: a bias on rows of 16, 20, 30, 48, 64 4.24, 4.93, 3.30, 1.78, 1.59 ms, cut at lines 13.9, 9.69, 8.79, 4.4 to 10, 3.42; of 100 and 200 2.88 and 2.99, cut 2.62 and 2.11;
 # windows of 16 to 48 of a signal 2.4 to 2.9, by AVX2 2.4 to 2.6, cut 24 to 66.)

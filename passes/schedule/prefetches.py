@@ -349,6 +349,25 @@ def _passes(block: Block, row: str, facts: Facts, near: dict[Expr, Expr], later:
                 yield Candidate(place[0], readers[place][-1], row, "" in readers[place])
 
 
+def read_once(kernel: Kernel, facts: Facts) -> Iterator[tuple[str, str]]:
+    """What a reduction reads of a row that no other loop of the row reads: (buffer, the loop along the row)."""
+
+    def walk(block: Block, row: str) -> Iterator[tuple[str, str]]:
+        found = [(place, s) for s in block if isinstance(s, Loop) for place in _read_from(s, facts, {})]
+        for buffer in dict.fromkeys(place[0] for place, _ in found):
+            (_, begin), first = next((place, s) for place, s in found if place[0] == buffer)  # those behind it are tails, or read what is near
+            if first.kind == "reduce" and row in begin.names and sum(place == (buffer, begin) for place, _ in found) == 1:
+                yield buffer, first.axis
+        for s in block:
+            if isinstance(s, Loop):
+                yield from walk(s.body, s.axis)
+            elif isinstance(s, If):
+                for body in s.blocks():
+                    yield from walk(body, row)
+
+    yield from walk(kernel.body, "")
+
+
 def _counts_to_a_line(s: Let) -> bool:
     """Whether it says how far it is to where a line of the cache begins."""
     return s.value.dtype is INDEX and any(n.op == "to_line" for n in postorder(s.value))

@@ -25,6 +25,7 @@ from . import cost, roles
 from .affine import upper
 from .plan import Plan
 from .rows_in_turn import in_turn
+from .streams import large
 from .traffic import threads
 from .tree import StepError, all_loops, reads
 from .vectors import by_columns, tabulated, vectors, vectors_inside
@@ -47,6 +48,14 @@ def by_length(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
         return [*parts, (None, turns[1])]
     if turns is not None:
         parts.append(turns)
+    condition = from_memory(plan)
+    if condition is not None and condition is not TRUE:
+        part = plan.another(condition)
+        part.do("decide")
+        vectors(part)
+        if any(line.startswith("prefetch ") and f" near={cost.ONCE_AHEAD} " in line for line in part.kernel.schedule):
+            plan.note(*part.notes)
+            parts.append((condition, part.kernel))
     rest = plan.another()
     vectors(rest)
     plan.note(*rest.notes)
@@ -87,6 +96,24 @@ def _short(plan: Plan) -> Expr | None:
     return None if found.is_const and not found.attr else found
 
 
+def from_memory(plan: Plan) -> Expr | None:
+    """The condition under which rows that are long enough come from memory, each read by one reduction; None where it never holds, or machines ask for them in time."""
+    form = roles.shape(plan.kernel)
+    if plan.target.l1 < cost.WIDE_FIRST or not plan.alone or not form.chain:
+        return None
+    loops = _loops(form.body)
+    if len(loops) != 1 or loops[0][0].kind != "reduce" or all_loops(loops[0][0].body) or by_columns(plan):
+        return None
+    along, length = loops[0]
+    row = form.chain[-1].axis
+    held = [plan.facts.buffers[b] for b in dict.fromkeys(n.attr for n in reads((along,)) if {row, along.axis} <= n.names) if b in plan.facts.buffers]
+    if not held or length.buffers or not length.names <= plan.facts.sizes.keys():
+        return None
+    bounds = [large(plan.facts, b.name, cost.FAR_LEAST) for b in held]
+    found = simplify(both(const(cost.ONCE_ROW // max(b.dtype.bytes for b in held)).le(length), *bounds) or TRUE, plan.facts.known)
+    return None if found.is_const and not found.attr else found
+
+
 def _loops(body: Block) -> list[tuple[Loop, Expr]]:
     """The loops over a row and how far they run in a row that is not too long: the first branch of each condition, the first of the tiles that it is worked off in."""
     found: list[tuple[Loop, Expr]] = []
@@ -123,6 +150,9 @@ def _together(plan: Plan) -> None:
     for buffer, axes in read.items():
         if len(axes) > 1:  # the first waits for memory, the next one has time
             plan.tried("prefetch", buffer, f"{axes[1]}.0", f"{row}.0")
+    stored = [b for b in plan.facts.buffers if any(isinstance(s, Store) and s.buffer == b for s in statements(form.body))]
+    for buffer in dict.fromkeys((*stored, *(b for b, axes in read.items() if axes))) if stored and plan.target.l1 >= cost.WIDE_FIRST else ():
+        plan.tried("prefetch_group", buffer, f"{row}.0", ahead=cost.GROUP_AHEAD, least=cost.stream_bytes(plan.target))
     if plan.has(f"{row}.t"):  # few, and short
         for x in [x for x in all_loops((plan.loop(f"{row}.t"),)) if x.kind == "parallel"]:
             plan.do("serial", x.axis)

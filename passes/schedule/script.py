@@ -132,6 +132,7 @@ STEPS: Final[dict[str, Step]] = {
         },
     ),
     "prefetch_block": Step("block_ahead.prefetch_block", "nnn", {"most": "i", "least": "i", "cache": "i"}),
+    "prefetch_group": Step("group_ahead.prefetch_group", "nn", {"ahead": "i", "least": "i"}),
     "prefetch_panel": Step("panels_ahead.prefetch_panel", "nnnn"),
     "prefetch_chunk": Step("panels_ahead.prefetch_chunk", "nnnn", {"chunks": "i", "cache": "i", "least": "i", "times": "i"}),
     "prefetch_rows": Step("panels_ahead.prefetch_rows", "nnn"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ...ir.expr import TRUE
 from ...ir.kernel import Alloc, Loop, statements, written
 from ...ir.target import LINE, PAGE
 from . import cost, prefetches, roles
 from .lines import past_the_caches
 from .plan import Plan
+from .streams import large
 from .tree import all_loops, reads
 
 
@@ -31,7 +33,8 @@ def threads(plan: Plan) -> None:
 def prefetched(plan: Plan) -> None:
     """The next row comes from memory while this one is worked on in the cache."""
     places = cost.places(plan.target)
-    for buffer, axis, row, under in list(prefetches.candidates(plan.kernel, plan.facts)):
+    again = list(prefetches.candidates(plan.kernel, plan.facts))
+    for buffer, axis, row, under in again:
         if _few(plan, axis):
             continue
         note = f"`{axis}` asks for what the next iteration of `{row}` reads of `{buffer}`"
@@ -43,9 +46,19 @@ def prefetched(plan: Plan) -> None:
             _asked_again(plan, buffer, axis, row)
         elif not plan.tried("prefetch", buffer, axis, row):
             plan.note(note)
+    if not again:
+        _read_once(plan)
     for buffer, axis, row in list(prefetches.decided(plan.kernel, plan.facts)):
         if not plan.tried("prefetch", buffer, axis, row, bytes=cost.AHEAD):
             plan.note(f"where `{row}` reads `{buffer}` is decided by memory: `{axis}` asks for a row {cost.AHEAD >> 10} KiB ahead")
+
+
+def _read_once(plan: Plan) -> None:
+    """Rows that one reduction reads are asked for where they are known to come from memory: `from_memory` makes a variant of that."""
+    for buffer, axis in list(prefetches.read_once(plan.kernel, plan.facts)) if plan.target.l1 >= cost.WIDE_FIRST else ():
+        known = large(plan.facts, buffer, cost.FAR_LEAST) is TRUE
+        if known and not plan.tried("prefetch", buffer, axis, axis, near=cost.ONCE_AHEAD, cache=cost.NEXT_ROW_CACHE):
+            plan.note(f"`{axis}` asks for what stands {cost.ONCE_AHEAD >> 10} KiB behind what it reads of `{buffer}`")
 
 
 def _few(plan: Plan, axis: str) -> bool:

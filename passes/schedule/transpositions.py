@@ -10,7 +10,7 @@ from __future__ import annotations
 from ...ir.expr import Expr
 from ...ir.kernel import Loop
 from ...ir.target import LINE
-from . import cost, roles
+from . import cost, cost_turned, roles
 from .affine import stride
 from .lines import aligned
 from .plan import Plan
@@ -54,7 +54,8 @@ def squares(plan: Plan, a: str, b: str, width: int) -> bool:
     side = cost.square(plan.target, width)
     widest = roles.widest(form.body)
     line = LINE // widest.bytes if widest is not None and side > 1 else 1
-    sides = (cost.SQUARE, cost.SQUARE) if side < 2 else (cost.PANELS[0] * line, cost.PANELS[1] * line)
+    read, stored = cost_turned.panels(plan.target, line)
+    sides = (cost.SQUARE, cost.SQUARE) if side < 2 else (read * line, stored * line)
     heads = lines_first(plan, a, b) if side > 1 else []
     halves = 1 < side < line <= HALVES * side
     # where one of two were short, one thread had most of the work (4096 × 4352 floats 8.0 → 4.3 ms)

@@ -27,7 +27,7 @@ from ...ir.expr import FALSE, TRUE, ZERO, Expr, both, call, const, mod
 from ...ir.kernel import Kernel, Store
 from ...ir.simplify import simplify
 from ...ir.target import LINE
-from . import cost, roles
+from . import cost, cost_turned, roles
 from .affine import inside, row_step, same_position
 from .joined_axes import joined
 from .parts import parted
@@ -60,7 +60,7 @@ def by_lines(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
         return []
     length, near = _bare(plan).loop(found.b).stop, call("bit_not", found.large)
     past = both(found.large, found.parts)
-    short, some = (const(n * found.line) for n in (cost.SHORT_ROW, 2 * cost.LINES_OF_TILE))
+    short, some = (const(n * found.line) for n in (cost.SHORT_ROW, 2 * cost_turned.line_tiles(plan.target, found.line)[1]))
     ways = [(_in_line_tiles, _all(found.wide, some.le(length), past)), (_in_near_tiles, near)]
     if found.follow:
         ways.insert(0, (_in_runs, _all(found.wide, past, length.lt(short))))
@@ -151,9 +151,10 @@ def _in_line_tiles(plan: Plan, over: Turned) -> None:
     """Long rows: tiles of some lines of each."""
     others, width, side = _ordered(plan, over)
     a, b = over.a, over.b
-    plan.do("share", a, cost.LINES_READ * over.line, whole=over.line)
+    read, stored = cost_turned.line_tiles(plan.target, over.line)
+    plan.do("share", a, read * over.line, whole=over.line)
     rows, row = f"{a}.1", f"{b}.1"
-    plan.do("line_tiles", b, cost.LINES_OF_TILE * over.line, over.stored)
+    plan.do("line_tiles", b, stored * over.line, over.stored)
     plan.do("reorder", f"{b}.0", rows)
     plan.do("split", rows, side)
     block = f"{rows}.0"

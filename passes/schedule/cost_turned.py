@@ -1,0 +1,28 @@
+"""The part of the cost model that says how large tiles are that are turned over in registers: how many rows machines follow that are read side by side."""
+
+from __future__ import annotations
+
+from ...ir.target import LINE, Target
+from .cost import WIDE_FIRST
+
+# In lines, along loads × along stores: rows of which few lie side by side are read for half a page, and of what is stored four lines one behind the other; the next tile goes
+# on along the stores, so that the same pages are written (Zen 4, 4096² floats by hand, of a copy of 85 GB/s: 32 × 4 lines 0.84, 64 × 4 0.75, 16 × 4 0.78, 32 × 2 0.69, all of a row × 2 0.68, × 4 0.70).  Twice as many rows do not fit in the second cache where their distance is a power of two.
+PANELS = (32, 4)
+LINES_OF_TILE = 4  # of a row that begins anywhere, which are stored one after the other
+LINES_READ = 24  # of each row of what is turned over in such a tile, at most: of 16 lines 5000² floats take 1.05 times as long
+# Rows that machines with a wide first cache read side by side, and lines of each: they follow 32 streams at a time, each within a page, and a row that is left soon is a stream in vain.  (Granite Rapids, one thread, against the tiles above:
+# f32, 128 lines of 32 rows 4096² 0.81, 2048 × 8192 0.80, 8192 × 2048 0.77, 4112 × 4080 0.96, of 16 and 64 rows 4096² 0.95 and 0.93, 64 lines of 32 rows 0.83, 0.81, 0.80, 1.03; f64, of 8, 16, 32, 64 rows 2048 × 4096 1.10, 0.88, 0.87, 1.3;
+# bf16, of 32, 64, 128 rows 8192 × 4096 0.69, 0.87, 0.93; rows that begin anywhere, of 5000² floats 0.78, of 4100² 0.89, of 2500 × 5000 doubles 0.70.)
+FOLLOWED, LINES_FOLLOWED = 32, 128
+
+
+def panels(target: Target, line: int) -> tuple[int, int]:
+    """Sides of a tile of lines of so many elements, in lines: along loads and along stores.  One line alone is stored so only where it is one vector (by AVX2, bf16 4096² and 4112 × 4080 1.15 and 1.33 of the time, f32 0.74 and 0.67, f64 0.87 and 0.78)."""
+    stored = FOLLOWED // line
+    return (LINES_FOLLOWED, max(1, stored)) if target.l1 >= WIDE_FIRST and (stored > 1 or target.vector_bytes >= LINE) else PANELS
+
+
+def line_tiles(target: Target, line: int) -> tuple[int, int]:
+    """The same where rows that are stored begin anywhere, so that a line more of them is read: of one or two bytes an element, which are as many rows again, tiles are those of all machines."""
+    stored = FOLLOWED // line
+    return (LINES_FOLLOWED, stored) if target.l1 >= WIDE_FIRST and stored > 1 else (LINES_READ, LINES_OF_TILE)
