@@ -2,6 +2,7 @@
 
 python -m luminal.bench                              all of them; the peers are those that are installed
 python -m luminal.bench --only gemm --blocks 3       the workloads whose name or family holds a word
+python -m luminal.bench --table bench/library.toml   the library instead, beside what NumPy and PyTorch have as one call
 python -m luminal.bench --out bench/results          also kept: DATE-bench.txt and, for the chart, DATE-bench.json
 """
 
