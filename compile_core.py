@@ -42,6 +42,8 @@ MODULES = (
     "ir/verify/program",
     "ir/walks",
     "ir/witness",
+    "passes/dependence",
+    "passes/emptiness",
     "passes/hoist",
     "passes/lower/affine",
     "passes/lower/flatten",
@@ -62,6 +64,7 @@ MODULES = (
     "passes/schedule/tree",
     "passes/share",
     "passes/simplify_index",
+    "passes/systems",
     "passes/unroll",
     "passes/whole_vectors",
 )

@@ -25,6 +25,7 @@ from .expr import Expr
 from .knowledge import Knowledge
 from .polynomial import Poly
 from .ranges import Range
+from .walks import postorder
 
 FUEL: Final = 120  # goals that one proof may look at
 DEPTH: Final = 3  # facts that one proof may combine
@@ -172,10 +173,14 @@ class Known(Knowledge):
         return False
 
     def _in_order(self, atoms: list[Expr], p: Poly) -> list[Expr]:
-        """As `elimination_order` has them, but for variables that a compound atom bounds, which is not made of them: q <= ceil(N / 16) - 4·(N // 64) goes before N // 64, which then cancels;
-        and for those at an end of their own: b + 16·((N - k + 15) // 16) > 15 where b >= 0 and k < N."""
+        """As `elimination_order` has them, and compound atoms before those that they are made of: x - 8·(x // 8) where x is a quotient itself.  But for variables that a compound atom bounds,
+        which is not made of them: q <= ceil(N / 16) - 4·(N // 64) goes before N // 64, which then cancels; and for those at an end of their own: b + 16·((N - k + 15) // 16) > 15 where b >= 0 and k < N."""
         found = sorted(atoms, key=self.elimination_order)
         compound = [a for a in found if a.args]
+        if len(compound) > 1:
+            around = {a: sum([a.names <= b.names and a in postorder(b) for b in compound]) for a in compound}
+            compound.sort(key=around.__getitem__)
+            found = [*compound, *found[len(compound) :]]
         if compound and len(compound) < len(found):
             leaves = found[len(compound) :]
             bounded = [a for a in leaves if not self.limits(a).isdisjoint(compound) and all(a.names.isdisjoint(x.names) for x in compound)]

@@ -11,7 +11,7 @@ from .expr import Expr
 from .graph import Size
 from .polynomial import Poly
 from .ranges import NO_NAMES, End, Range, Ranges, as_range, end_of
-from .witness import HIGH, LOW, Point, alike, points
+from .witness import HIGH, LOW, Point, alike, points, uneven
 
 FEW: Final = 3  # points: where fewer are left, each gives the variable of a loop both ends of its range
 ENOUGH: Final = 4  # points: more refute little more, and each is carried into every scope
@@ -231,7 +231,7 @@ class Knowledge(Ranges):
                     k._points.append(p)
             if base is not None and olds and not k._points:
                 bounding = k._bounding()
-                for start in (*points(), *alike()):
+                for start in (*points(), *alike(), *uneven()):
                     p = k._chosen(start, bounding)
                     if p is not None:
                         k._points.append(p)

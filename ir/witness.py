@@ -133,3 +133,8 @@ def points() -> Iterable[Point]:
 def alike() -> Iterable[Point]:
     """Points of equal sizes, where one size is a multiple of another, or no less."""
     return Point(4099, 0, LOW), Point(4099, 0, HIGH), Point(67, 0, TURNS), Point(67, 0, HIGH), Point(2, 0, LOW), Point(2, 0, HIGH)
+
+
+def uneven() -> Iterable[Point]:
+    """Points of a long and a short size in turn: many short rows, a few long ones."""
+    return Point(1 << 20, 11 - (1 << 20), LOW), Point(1 << 20, 11 - (1 << 20), HIGH), Point(11, 1 << 20, LOW), Point(11, 1 << 20, HIGH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from ..ir.expr import ONE, Expr, load, var, where
 from ..ir.kernel import Alloc, Block, If, Let, Loop, Nest, Stmt, Store, identity_of, loads_in, map_block, statements, with_blocks, written
@@ -18,13 +19,10 @@ from .steady import in_iteration
 
 def marked(nest: Nest, pairs: Dependences) -> Nest:
     """The nest with its independent loops parallel: those whose iterations are proven to touch different elements, and that later passes can follow."""
-    found = Events(nest, pairs.known)
+    found = pairs.events(nest)
     free = {id(loop) for v, loop in found.loops.items() if isinstance(loop, Loop) and _independent(v, loop, found, pairs)}
-    for loop in [s for s in statements(nest.body) if id(s) in free]:
-        alone = replace(nest, body=_marked(nest.body, {id(loop)}))
-        body = Nested(alone, frozenset(pairs.known.ranges))
-        if any(True for _ in (*races(body), *accumulations(body))):
-            free.discard(id(loop))
+    if not _can_be_followed(nest, free, pairs):  # one of them, at least
+        free = {loop for loop in free if _can_be_followed(nest, {loop}, pairs)}
     nest = replace(nest, body=_marked(nest.body, free)) if free else nest
 
     def reduction(s: Stmt) -> Block | None:
@@ -32,6 +30,14 @@ def marked(nest: Nest, pairs: Dependences) -> Nest:
         return (_reduction(combining),) if isinstance(combining, Loop) and _accumulates(combining) else None
 
     return replace(nest, body=map_block(nest.body, reduction))
+
+
+def _can_be_followed(nest: Nest, free: set[int], pairs: Dependences) -> bool:
+    """Whether later passes can see that the iterations of these loops are independent."""
+    if not free:
+        return True
+    body = Nested(replace(nest, body=_marked(nest.body, free)), frozenset(pairs.known.ranges))
+    return not any(True for _ in chain(races(body), accumulations(body)))
 
 
 def _combining(s: Stmt) -> Block | None:
@@ -85,15 +91,20 @@ def conflicts(v: Expr, found: Events, pairs: Dependences, without: frozenset[int
     def level(a: Access) -> int | None:
         return next((k for k, t in enumerate(a.loops) if t.var is v), None)
 
-    reads = [r for places in found.loads.values() for r in places]
+    inside: dict[str, list[tuple[Access, int]]] = {}  # by buffer: the accesses as one iteration sees them
+    stored = {w.buffer for w in found.events}
+    reads = [r for places in found.loads.values() for r in places if r.buffer in stored]
+    for a in (*reads, *found.events):
+        depth = level(a)
+        if depth is not None:
+            inside.setdefault(a.buffer, []).append((in_iteration(a, depth, found), depth))
     for w in found.events:
         depth = level(w)
         if depth is None or not without.isdisjoint(w.stores):
             continue
         one = in_iteration(w, depth, found)
-        for a in (*reads, *found.events):
-            if a.buffer == w.buffer and level(a) == depth:
-                other = in_iteration(a, depth, found)
+        for other, deep in inside[w.buffer]:
+            if deep == depth:
                 yield not (pairs.apart(one, other, depth) and pairs.apart(other, one, depth))
 
 

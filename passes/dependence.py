@@ -1,24 +1,30 @@
 """Which iterations of a nest touch the same element, and which of two accesses comes first.
 
 Two accesses at common loops (t₀, t₁, …) meet in one iteration of all of them, or in different ones: for each level k, equal up to t₍ₖ₋₁₎ and different at tₖ.  That
-their positions differ there is proven by the bounds of the variables, along some axis; what is not proven may be.
+their positions differ there is proven by the bounds of the variables: all that is linear is one system (`systems.py`), which has a solution or not; what is not proven may be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from ..ir.bounds import Known
+from ..ir.bounds import Known, fact
 from ..ir.conditions import conjuncts
 from ..ir.expr import Expr, both, var
-from ..ir.polynomial import Poly, atoms, constant, is_constant, name, plus, poly, scaled
+from ..ir.kernel import Nest
+from ..ir.polynomial import Poly, atom, atoms, is_constant, plus, poly, shifted
 from ..ir.simplify import assuming, prove
-from ..ir.walks import leaves, postorder, substitution
+from ..ir.walks import leaves, substitution
 from .domains import Trip, within
+from .emptiness import is_empty
 from .loop_records import Event, Read
+from .systems import System
+
+if TYPE_CHECKING:
+    from .loop_events import Events
 
 Access = Event | Read
-FAR = 1 << 60  # a bound beyond it is none
 
 
 class Dependences:
@@ -28,14 +34,16 @@ class Dependences:
         self.known = known
         self._apart: dict[tuple[object, ...], bool] = {}
         self._domains: dict[tuple[Trip, ...], Known] = {}
+        self._events: dict[int, tuple[Nest, Events]] = {}
 
     def meet(self, earlier: Access, later: Access) -> bool:
         """May an iteration of `earlier` and a strictly later one of `later` (in their common loops) touch the same element?"""
-        return (
-            not _elsewhere(earlier, later)
-            and not _instead(earlier, later)
-            and any(not self.apart(earlier, later, level) for level in range(_common(earlier, later)))
-        )
+        if _elsewhere(earlier, later) or _instead(earlier, later):
+            return False
+        for level in range(_common(earlier, later)):  # noqa: SIM110 - a generator is dear in compiled code, here and below
+            if not self.apart(earlier, later, level):
+                return True
+        return False
 
     def touch(self, a: Access, b: Access) -> bool:
         """May the two touch the same element in one iteration of all their common loops?"""
@@ -43,10 +51,20 @@ class Dependences:
 
     def apart(self, a: Access, b: Access, level: int) -> bool:
         """With equal variables before `level` and a's variable smaller there (where it is a loop of both), the positions are proven to differ along some axis."""
-        key = (a.index, a.loops, a.guard, b.index, b.loops, b.guard, level)
+        key = (a.index, _parts(a.loops), a.guard, b.index, _parts(b.loops), b.guard, level)
         if key not in self._apart:
-            self._apart[key] = _prove_apart(a, b, level, self._inside)
+            self._apart[key] = _prove_apart(a, b, level, self.known, self._inside)
         return self._apart[key]
+
+    def events(self, nest: Nest) -> Events:
+        """What the statements of a nest do: several passes ask, one after the other, of the same."""
+        from .loop_events import Events
+
+        asked, found = self._events.get(id(nest.body), (None, None))
+        if found is None or asked is None or asked.operands != nest.operands or asked.results != nest.results:
+            found = Events(nest, self.known)
+            self._events[id(nest.body)] = nest, found
+        return found
 
     def _inside(self, loops: tuple[Trip, ...]) -> Known:
         if loops not in self._domains:
@@ -54,14 +72,27 @@ class Dependences:
         return self._domains[loops]
 
 
+def _parts(loops: tuple[Trip, ...]) -> tuple[Expr, ...]:
+    """Trips as what they are made of, which is compared by identity."""
+    found: list[Expr] = []
+    for t in loops:
+        found += (t.var, t.count)
+    return tuple(found)
+
+
 def _elsewhere(a: Access, b: Access) -> bool:
     """Two numbers along some axis tell them apart at a glance."""
-    return any(x.is_const and y.is_const and x is not y for x, y in zip(a.index, b.index, strict=True))
+    for x, y in zip(a.index, b.index, strict=True):  # noqa: SIM110
+        if x.is_const and y.is_const and x is not y:
+            return True
+    return False
 
 
 def _instead(a: Access, b: Access) -> bool:
     """The sizes choose between the two."""
-    mine, other = (set(conjuncts(g)) if g is not None else set[Expr]() for g in (a.guard, b.guard))
+    if a.guard is None or b.guard is None:
+        return False
+    mine, other = set(conjuncts(a.guard)), set(conjuncts(b.guard))
     return any(
         c.op == "bit_not" and c.args[0] in theirs and not leaves(c, "var") and not c.buffers
         for own, theirs in ((mine, other), (other, mine))
@@ -69,62 +100,52 @@ def _instead(a: Access, b: Access) -> bool:
     )
 
 
-def _prove_apart(a: Access, b: Access, level: int, inside_of: Callable[[tuple[Trip, ...]], Known]) -> bool:
+def _prove_apart(a: Access, b: Access, level: int, known: Known, inside_of: Callable[[tuple[Trip, ...]], Known]) -> bool:
     renamed = {t.var: var(f"{t.var.attr}'") for t in b.loops[level:]}
     rename = substitution(renamed)
-    pairs = [(x, rename(y)) for x, y in zip(a.index, b.index, strict=True)]
-    pairs = [(x, y) for x, y in pairs if not is_data(x) and not is_data(y)]
-    same = [plus(poly(x), poly(y), -1) for x, y in pairs]
-    if not any(same) or any(p and is_constant(p) for p in same):
-        return any(same)
+    pairs = [(x, rename(y)) for x, y in zip(a.index, b.index, strict=True) if not is_data(x) and not is_data(y)]
+    same = [p for x, y in pairs if (p := plus(poly(x), poly(y), -1))]
+    if not same or [p for p in same if is_constant(p)]:
+        return bool(same)
+    smaller = None
     if level < _common(a, b):
         t, u = a.loops[level].var, renamed[b.loops[level].var]
-        if any(len(p) == 2 and p.get((t,), 0) == -p.get((u,), 0) != 0 for p in same):
+        if [p for p in same if len(p) == 2 and p.get((t,), 0) == -p.get((u,), 0) != 0]:
             return True  # the positions differ by as much as the variables, and these differ
+        smaller = t.lt(u)
     loops = (*a.loops, *[Trip(renamed[t.var], rename(t.count)) for t in b.loops[level:]])
-    guard_b = None if b.guard is None else rename(b.guard)
-    smaller = a.loops[level].var.lt(renamed[b.loops[level].var]) if level < _common(a, b) else None
-    inside = assuming(inside_of(loops), both(smaller, positional(a.guard), positional(guard_b)))
-    limits = _limits(inside, same)
-    from .emptiness import is_empty
-
-    empty = is_empty(same, limits)
-    if empty is not None and (empty or all(_plain(p) for p in (*same, *limits))):
+    guard = both(smaller, positional(a.guard), positional(None if b.guard is None else rename(b.guard)))
+    system = _system(known, loops, guard, same)
+    empty = is_empty(system.equal, system.least)
+    if empty is not None and (empty or system.exact):
         return empty
+    return _prove_different(pairs, assuming(inside_of(loops), guard))
+
+
+def _prove_different(pairs: list[tuple[Expr, Expr]], inside: Known) -> bool:
+    """Along some axis one position is proven to be smaller than the other where those along the others are the same: for what is no linear system, or too long a one."""
     for k, (x, y) in enumerate(pairs):
         if x is y:
             continue
-        others = both(*(p.eq(q) for j, (p, q) in enumerate(pairs) if j != k and p is not q))
+        others = both(*[p.eq(q) for j, (p, q) in enumerate(pairs) if j != k and p is not q])
         there = assuming(inside, others)
         if prove(x.lt(y), there) or prove(y.lt(x), there):
             return True
     return False
 
 
-def _limits(known: Known, about: list[Poly]) -> list[Poly]:
-    """What is known, as polynomials >= 0, of the names in these polynomials and of those that their bounds mention."""
-    found: list[Poly] = []
-    waiting = [*about, *known.facts]
-    seen: set[Expr] = set()
-    found += known.facts
-    while waiting:
-        for n in [n for e in atoms(waiting.pop()) for n in (postorder(e) if e.args else (e,))]:
-            if n in seen or not name(n):
-                continue
-            seen.add(n)
-            r = known.ranges.get(name(n))
-            ends = [] if r is None else [(r.min, 1), (r.max, -1)]
-            for end, way in ends:
-                if end is not None and not (isinstance(end, int) and abs(end) > FAR):
-                    at = poly(end) if isinstance(end, Expr) else constant(end)
-                    found.append(scaled(plus(poly(n), at, -1), way))
-                    waiting.append(at)
-    return found
-
-
-def _plain(p: Poly) -> bool:
-    """Linear in names: what is empty or not is the whole truth of it."""
-    return all(len(m) < 2 and not any(a.args for a in m) for m in p)
+def _system(known: Known, loops: tuple[Trip, ...], guard: Expr | None, same: list[Poly]) -> System:
+    """The iterations that the loops and the guard admit, and in which the positions are the same."""
+    facts = {c: fact(c) for c in conjuncts(guard)} if guard is not None else {}
+    least = [p for found in facts.values() for p in found]
+    named = {n for p in (*same, *least) for a in atoms(p) for n in a.names}
+    for t in reversed(loops):
+        last = shifted(poly(t.count), -1)
+        least += [atom(t.var), plus(last, atom(t.var), -1)] if t.var.attr in named else [last]
+        named |= t.count.names
+    system = System(known, same, least)
+    system.exact = system.exact and all(facts.values())
+    return system
 
 
 def _common(a: Access, b: Access) -> int:
@@ -138,7 +159,12 @@ def _common(a: Access, b: Access) -> int:
 
 def is_data(e: Expr) -> bool:
     """It depends on memory."""
-    return bool(e.buffers) or any(name.startswith("%") for name in e.names)
+    if e.buffers:
+        return True
+    for n in e.names:  # noqa: SIM110
+        if n.startswith("%"):
+            return True
+    return False
 
 
 def positional(guard: Expr | None) -> Expr | None:

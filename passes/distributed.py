@@ -19,7 +19,6 @@ from ..ir.kernel import Alloc, Block, If, Let, Loop, Nest, Stmt, Store, map_bloc
 from ..ir.record import replace
 from .concurrency import conflicts
 from .dependence import Dependences
-from .loop_events import Events
 
 
 def distributed(nest: Nest, pairs: Dependences) -> Nest:
@@ -27,7 +26,7 @@ def distributed(nest: Nest, pairs: Dependences) -> Nest:
     mixed = [s for s in statements(nest.body) if isinstance(s, Loop) and s.kind == "serial" and s.step is ONE and _parts(s)]
     if not mixed:
         return nest
-    found = Events(nest, pairs.known)
+    found = pairs.events(nest)
     apart: dict[int, tuple[Block, ...]] = {}
     for v, loop in found.loops.items():
         if isinstance(loop, Loop) and any(loop is s for s in mixed):

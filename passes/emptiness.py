@@ -9,78 +9,118 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import gcd
+from typing import Final
 
-from ..ir import polynomial as pl
 from ..ir.polynomial import Monomial, Poly
 
-MOST = 120  # inequalities at a time; beyond, nothing is said
+MOST: Final = 120  # inequalities at a time; beyond, nothing is said
+
+Row = list[int]  # the constant, then the coefficient of each unknown
 
 
 def is_empty(equations: Iterable[Poly], inequalities: Iterable[Poly]) -> bool | None:
     """True where there is no solution in the integers, False where there is one in the rationals, None where that is too long to find out."""
-    equal, least = [p for p in equations if p], list(inequalities)
+    polys = [p for p in equations if p]
+    least = list(inequalities)
+    columns: dict[Monomial, int] = {(): 0}
+    for p in [*polys, *least]:
+        for m in p:
+            if m not in columns:
+                columns[m] = len(columns)
+    equal = [_row(p, columns) for p in polys]
+    system = [_row(p, columns) for p in least]
     while equal:
-        p = equal.pop()
-        if not p:
+        row = equal.pop()
+        factor = gcd(*row[1:])
+        if factor == 0:
+            if row[0]:
+                return True
             continue
-        factor = pl.content(p)
-        constant = p.get((), 0)
-        if factor == 0 or constant % factor:
+        if row[0] % factor:
             return True
-        m = next((m for m, c in p.items() if m and abs(c) == factor), None)
-        if m is None:  # no unknown can be exchanged for the others
-            least += [p, pl.scaled(p, -1)]
+        x = 0
+        for k in range(1, len(row)):
+            if row[k] == factor or row[k] == -factor:
+                x = k
+                break
+        if x == 0:  # no unknown can be exchanged for the others
+            system += [row, [-c for c in row]]
             continue
-        equal = [_without(q, p, m) for q in equal]
-        least = [_without(q, p, m) for q in least]
-    return _eliminated(least)
+        equal = [_without(other, row, x) for other in equal]
+        system = [_without(other, row, x) for other in system]
+    return _eliminated(system)
 
 
-def _without(q: Poly, p: Poly, m: Monomial) -> Poly:
-    """q without the unknown m, by the equation p = 0 (its coefficient divides all others')."""
-    c = q.get(m, 0)
-    if not c:
-        return q
-    a = p[m]
-    # a positive multiple of q, so that an inequality stays what it is
-    return pl.plus(pl.scaled(q, abs(a)), p, -c if a > 0 else c)
+def _row(p: Poly, columns: dict[Monomial, int]) -> Row:
+    row = [0] * len(columns)
+    for m, c in p.items():
+        row[columns[m]] = c
+    return row
 
 
-def _eliminated(least: list[Poly]) -> bool | None:
+def _without(row: Row, equation: Row, x: int) -> Row:
+    """A row without the unknown x, by an equation whose coefficient of it divides all others'."""
+    c = row[x]
+    if c == 0:
+        return row
+    a = equation[x]
+    # a positive multiple of the row, so that an inequality stays what it is
+    return _combined(row, abs(a), equation, -c if a > 0 else c)
+
+
+def _combined(a: Row, times: int, b: Row, more: int) -> Row:
+    """times · a + more · b."""
+    result: Row = []
+    for k in range(len(a)):
+        result.append(a[k] * times + b[k] * more)
+    return result
+
+
+def _eliminated(least: list[Row]) -> bool | None:
     system = _tightened(least)
-    while system is not None:
-        unknowns: dict[Monomial, list[int]] = {}
-        for p in system:
-            for m, c in p.items():
-                if m:
-                    unknowns.setdefault(m, [0, 0])[c > 0] += 1
-        if not unknowns:
-            return False
-        m = min(unknowns, key=lambda m: unknowns[m][0] * unknowns[m][1])
-        low = [p for p in system if p.get(m, 0) > 0]
-        high = [p for p in system if p.get(m, 0) < 0]
-        rest = [p for p in system if not p.get(m, 0)]
-        if len(rest) + len(low) * len(high) > MOST:
+    while system:
+        width = len(system[0])
+        x = best = 0
+        for k in range(1, width):
+            above = below = 0
+            for row in system:
+                if row[k] > 0:
+                    above += 1
+                elif row[k] < 0:
+                    below += 1
+            if above + below and (x == 0 or above * below < best):
+                x, best = k, above * below
+        rest = [row for row in system if row[x] == 0]
+        if len(rest) + best > MOST:
             return None
-        system = _tightened([*rest, *(pl.plus(pl.scaled(a, -b[m]), b, a[m]) for a in low for b in high)])
-    return True
+        low = [row for row in system if row[x] > 0]
+        high = [row for row in system if row[x] < 0]
+        for a in low:
+            for b in high:
+                rest.append(_combined(a, -b[x], b, a[x]))
+        system = _tightened(rest)
+    return system is None
 
 
-def _tightened(least: Iterable[Poly]) -> list[Poly] | None:
+def _tightened(least: list[Row]) -> list[Row] | None:
     """Without what says nothing or less than another; None for a contradiction."""
-    strongest: dict[tuple[tuple[Monomial, int], ...], int] = {}
-    for p in least:
-        terms = [(m, c) for m, c in p.items() if m and c]
-        constant = p.get((), 0)
-        if not terms:
+    strongest: dict[tuple[int, ...], int] = {}
+    for row in least:
+        constant = row[0]
+        factor = gcd(*row[1:])
+        if factor == 0:
             if constant < 0:
                 return None
             continue
-        factor = gcd(*(c for _, c in terms))
-        key = tuple((m, c // factor) for m, c in sorted(terms, key=lambda t: pl.order(t[0])))
-        constant //= factor
-        strongest[key] = min(constant, strongest.get(key, constant))
-    return [{**dict(key), (): c} if c else dict(key) for key, c in strongest.items()]
+        if factor > 1:
+            constant //= factor
+            key = tuple([c // factor for c in row[1:]])
+        else:
+            key = tuple(row[1:])
+        known = strongest.get(key)
+        if known is None or constant < known:
+            strongest[key] = constant
+    return [[constant, *key] for key, constant in strongest.items()]
 
 
 __all__ = ["is_empty"]

@@ -18,6 +18,7 @@ from ..ir.expr import Expr, call, where
 from ..ir.record import replace
 from ..ir.walks import substitute
 from .accumulations import mentions
+from .dependence import is_data
 from .domains import Trip
 from .loop_records import Scan, Sum, unstamped
 
@@ -40,7 +41,7 @@ def last_stores(found: Events) -> None:
 
 def at_last(found: Events, condition: Expr, value: Expr, trip: Trip) -> tuple[Expr, Expr] | None:
     """Whether something was larger than what a scalar held before the loop, and a value of positions where the largest first is; None where that is not what the condition asks."""
-    if condition.op != "less_than" or found.is_data(value):
+    if condition.op != "less_than" or is_data(value):
         return None
     for x, d, combiner in ((*condition.args, "max"), (*reversed(condition.args), "min")):
         scan = found.defined.get(x)

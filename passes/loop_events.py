@@ -32,9 +32,10 @@ from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Nest, Store, While, 
 from ..ir.polynomial import coefficient, degree, divided, expr as from_poly, plus, poly, times
 from ..ir.record import replace
 from ..ir.simplify import prove, simplify
-from ..ir.walks import postorder, rewrite, substitute
+from ..ir.walks import postorder, rewrite, substitute, substitution
 from .accumulations import combined, mentions, peeled
 from .branches import Before, in_both_branches
+from .dependence import is_data
 from .domains import NotTensor, Trip, box
 from .last_extreme import at_last, last_stores
 from .loop_records import Event, Read, Scan, Sum, Test, Unknown, stamped, unstamped
@@ -61,6 +62,7 @@ class Events:
         self._guard: Expr | None = None
         self._env: dict[str, Expr] = {}
         self._variables = 0
+        self._reads: dict[tuple[Expr, ...], list[Read]] | None = None  # of `reads_of`
         ports = [b for b in nest.results if not b.shape]
         for b in ports:
             self.scalars[b.name] = b.dtype
@@ -73,7 +75,8 @@ class Events:
                 self.events.append(Event(b.name, (), self._env[b.name], "", (), None, self._span(nest.body, b.name), stores))
         recurrences(self)
         last_stores(self)
-        checked = {r.buffer for t in self.tests for r in self.reads_of(t.condition)}
+        self._reads = {}  # from here on, nothing changes any more
+        checked = {r.buffer for r in self.reads_of(*(t.condition for t in self.tests))}
         self.live = self._used({b.name for b in nest.results} | checked)
 
     @staticmethod
@@ -124,7 +127,7 @@ class Events:
     def _junction(self, n: Expr) -> Expr | None:
         """`and` and `or` that are choices for the sake of what their second operand reads are none where that is a position."""
         c, a, b = n.args
-        if self.is_data(n):
+        if is_data(n):
             return None
         return call("bit_and", c, a) if b is FALSE else call("bit_or", c, b) if a is TRUE else None
 
@@ -211,7 +214,7 @@ class Events:
     def _loop(self, s: Loop) -> None:
         start, stop, step = (self._value(e, s.span) for e in (s.start, s.stop, s.step))
         t = var(f"{s.axis}~{len(self.loops)}")
-        data = [e for e in (start, stop, step) if self.is_data(e)]
+        data = [e for e in (start, stop, step) if is_data(e)]
         way = 1 if prove(ONE.le(step), self.known) else -1 if prove(step.le(-1), self.known) else 0
         if data or not way:
             why = f"the bounds of the loop over {s.axis} are data" if data else f"the step of the loop over {s.axis} is known at run time only"
@@ -263,7 +266,7 @@ class Events:
         for name, p in list(entry.items()):
             found = peeled(after[name], p)
             if found is None or (
-                found[0] and (lost or found[0] != "add" or p.dtype is not INDEX or self.is_data(found[1]) or mentions(found[1], trip.var))
+                found[0] and (lost or found[0] != "add" or p.dtype is not INDEX or is_data(found[1]) or mentions(found[1], trip.var))
             ):
                 continue
             combiner, by = found
@@ -313,7 +316,7 @@ class Events:
         """The value of the last trip, where no event of the loop changes what it reads."""
         written = {e.buffer for e in self.events[first:]}
         inner = {n for n in postorder(v) if n in self.defined}
-        if inner or any(n.op == "load" and unstamped(n.attr)[0] in written for n in postorder(v)) or self.is_data(trip.count):
+        if inner or any(n.op == "load" and unstamped(n.attr)[0] in written for n in postorder(v)) or is_data(trip.count):
             return None
         at = {trip.var: trip.count - 1}
         runs = simplify(ONE.le(trip.count), self.known)
@@ -329,11 +332,13 @@ class Events:
     def _replace(self, known: dict[Expr, Expr]) -> None:
         """Variables whose meaning was found out, everywhere."""
 
-        def of(e: Expr) -> Expr:
-            return substitute(e, known)
+        of = substitution(known)
+        done: dict[int, tuple[tuple[Trip, ...], tuple[Trip, ...]]] = {}  # by `id`: most of what is in a loop has the same trips
 
-        def trips(loops: Sequence[Trip]) -> tuple[Trip, ...]:
-            return tuple(Trip(t.var, of(t.count)) for t in loops)
+        def trips(loops: tuple[Trip, ...]) -> tuple[Trip, ...]:
+            if id(loops) not in done:
+                done[id(loops)] = loops, tuple([Trip(t.var, of(t.count)) for t in loops])
+            return done[id(loops)][1]
 
         def guard(e: Expr | None) -> Expr | None:
             return None if e is None else of(e)
@@ -363,7 +368,7 @@ class Events:
         """The variables `%k` that expressions depend on, each after those that it is made of."""
         found: dict[Expr, None] = {}
         entered: set[Expr] = set()  # an unknown may depend on itself
-        stack: list[tuple[Expr, bool]] = [(n, False) for r in reversed(roots) for n in reversed(list(postorder(r))) if n in self.defined]
+        stack: list[tuple[Expr, bool]] = [(n, False) for r in reversed(roots) if is_data(r) for n in reversed(postorder(r)) if n in self.defined]
         while stack:
             v, done = stack.pop()
             if done:
@@ -373,13 +378,16 @@ class Events:
                 stack.append((v, True))
                 d = self.defined[v]
                 exprs = (*d.parts, *(t.count for t in d.loops), *(() if d.guard is None else (d.guard,)))
-                stack += [(n, False) for e in exprs for n in postorder(e) if n in self.defined and n not in entered]
+                stack += [(n, False) for e in exprs if is_data(e) for n in postorder(e) if n in self.defined and n not in entered]
         return list(found)
 
     def expressions(self, k: int) -> tuple[Expr, ...]:
         """All that the event depends on."""
+        return self._with_parts(*self._own(k))
+
+    def _own(self, k: int) -> tuple[Expr, ...]:
         e = self.events[k]
-        return self._with_parts(e.value, *e.index, *(t.count for t in e.loops), *(() if e.guard is None else (e.guard,)))
+        return e.value, *e.index, *[t.count for t in e.loops], *(() if e.guard is None else (e.guard,))
 
     def _with_parts(self, *own: Expr) -> tuple[Expr, ...]:
         parts: list[Expr] = []
@@ -390,14 +398,16 @@ class Events:
 
     def reads(self, k: int) -> list[Read]:
         """The loads of an event, of all that its value is made of too."""
-        return self.reads_of(*self.expressions(k))
+        return self.reads_of(*self._own(k))
 
     def reads_of(self, *exprs: Expr) -> list[Read]:
-        found = dict.fromkeys(n for n in postorder(*self._with_parts(*exprs)) if n.op == "load")
-        return [r for n in found for r in self.loads[n]]
-
-    def is_data(self, e: Expr) -> bool:
-        return any(n.op == "load" or (n.op == "var" and n.attr.startswith("%")) for n in postorder(e))
+        reads = None if self._reads is None else self._reads.get(exprs)
+        if reads is None:
+            found = [n for n in postorder(*[e for e in self._with_parts(*exprs) if e.buffers]) if n.op == "load"]
+            reads = [r for n in found for r in self.loads[n]]
+            if self._reads is not None:
+                self._reads[exprs] = reads
+        return reads
 
     def is_unknown(self, *exprs: Expr) -> bool:
         return any(isinstance(self.defined[v], Unknown) for v in self.definitions(*exprs))
@@ -407,7 +417,7 @@ class Events:
         own = list(index[len(self.private.get(buffer, ())) :])
         for t, (start, step) in reversed(self.starts.items()):  # the start of an inner loop may hang on outer ones
             loop = self.loops[t]
-            if isinstance(loop, Loop) and step.is_const and not self.is_data(start):
+            if isinstance(loop, Loop) and step.is_const and not is_data(start):
                 place = var(loop.axis) - start
                 if abs(step.attr) == 1:
                     own = [substitute(e, {t: place * step}) for e in own]

@@ -35,13 +35,13 @@ class Order:
         self.together: list[tuple[int, int]] = []
         self.before: dict[tuple[int, int], None] = {}  # (a, b): a runs before b
         self.seen: dict[Read, tuple[tuple[int, ...], tuple[int, ...]]] = {}  # the events that a read comes behind, and those that come behind it
-        self.reads = [found.reads(k) for k in range(len(found.events))]
+        self.reads = [dict.fromkeys(found.reads(k)) for k in range(len(found.events))]
         events = found.live
         for k in events:
             self._unknown(k)
         for k in events:
             self._stores(k)
-            for r in self.reads[k]:
+            for r in list(self.reads[k]):
                 self._read(k, r)
         for k in events:
             self._again(k)
@@ -124,7 +124,7 @@ class Order:
         """Event k stays in loops that hold these reads too."""
         for r in reads:
             if r not in self.reads[k]:
-                self.reads[k].append(r)
+                self.reads[k][r] = None
                 self._read(k, r)
 
     def known_so_far(self) -> tuple[int, ...]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..ir.expr import Expr
 from ..ir.kernel import Alloc, Block, Check, If, Let, Loop, Stmt, Store, While
 from ..ir.record import replace
-from ..ir.walks import postorder
 
 
 class Slice:
@@ -21,9 +19,10 @@ class Slice:
     def __init__(self, body: Block, stores: Iterable[int], scalars: frozenset[str]) -> None:
         self.wanted = set(stores)
         self.scalars = scalars
-        self.names: set[str] = set()  # of the scalars that it needs
+        self.names: set[str] = set()  # of the scalars that it needs, and of sizes and loops
         self.arrays: set[str] = set()  # that it touches
         self.checks: set[int] = set()
+        self._met: set[int] = set()  # the statements whose own expressions have been looked at, by `id`
         while self._grow(body):
             pass
         self.body = self._kept(body)
@@ -52,15 +51,15 @@ class Slice:
                         self._walk(inside, (*around, s), checks)
 
     def _need(self, s: Stmt, around: tuple[Stmt, ...], checks: tuple[Check, ...]) -> None:
-        self.checks.update(id(c) for c in checks)
+        self.checks.update([id(c) for c in checks])
         for t in (s, *around, *checks):
-            self.names.update(n.attr for n in postorder(*t.expressions()) if self._scalar(n))
-            self.arrays.update(n.attr for n in postorder(*t.expressions()) if n.op == "load")
+            if id(t) not in self._met:
+                self._met.add(id(t))
+                for e in t.expressions():
+                    self.names |= e.names | (e.buffers & self.scalars)
+                    self.arrays |= e.buffers
         if isinstance(s, Store):
             self.arrays.add(s.buffer)
-
-    def _scalar(self, n: Expr) -> bool:
-        return n.op == "var" or (n.op == "load" and n.attr in self.scalars)
 
     def _kept(self, body: Block) -> Block:
         result: list[Stmt] = []

@@ -33,7 +33,17 @@ from .tensor_form import Form, tensor_form
 def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
     pairs = _dependences(ir)
-    return rewrite(tensor_algebra(ir, options, pairs), lambda n: _parallel(n, pairs, target, options))
+    done: dict[int, tuple[Nest, Nest]] = {}  # by `id`: each of a nest's results is a node
+
+    def rule(n: Node) -> Node | None:
+        nest = n.attr.nest
+        if nest is None:
+            return None
+        if id(nest) not in done:
+            done[id(nest)] = nest, _parallel(nest, pairs, target, options)
+        return make("nest", n.dtype, n.shape, n.args, replace(n.attr, nest=done[id(nest)][1]), n.span)
+
+    return rewrite(tensor_algebra(ir, options, pairs), rule)
 
 
 def tensor_algebra(ir: Graph, options: Options, pairs: Dependences | None = None) -> Graph:
@@ -85,11 +95,8 @@ def _has_loops(form: Form, operands: tuple[Node, ...]) -> bool:
     return not form.nodes or any(n.op == "nest" and n not in before for n in postorder(*form.nodes))
 
 
-def _parallel(node: Node, pairs: Dependences, target: Target, options: Options) -> Node | None:
+def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) -> Nest:
     """A nest with its independent loops marked, its checks outside of the loops that they do not ask about, and without those that nobody wants."""
-    nest = node.attr.nest
-    if nest is None:
-        return None
     from .checks import checks_outside
     from .concurrency import marked
     from .distributed import distributed
@@ -101,6 +108,4 @@ def _parallel(node: Node, pairs: Dependences, target: Target, options: Options) 
     if not target.gpu:  # there, a check lets a thread leave out the access behind it
         nest = in_blocks(checks_outside(nest, pairs.known), pairs)
     nest = marked(distributed(nest, pairs), pairs)
-    if target.gpu:
-        nest = made_global(nest)
-    return make("nest", node.dtype, node.shape, node.args, replace(node.attr, nest=nest), node.span)
+    return made_global(nest) if target.gpu else nest

@@ -15,7 +15,7 @@ from ..ir.expr import Expr, var
 from ..ir.polynomial import key
 from ..ir.record import replace
 from ..ir.walks import postorder, rewrite
-from .dependence import Access
+from .dependence import Access, is_data
 from .domains import Trip
 from .loop_events import Events
 from .loop_records import unstamped
@@ -36,11 +36,12 @@ def in_iteration(a: Access, level: int, found: Events) -> Access:
         return var(f"steady~{key(n)}", n.dtype) if steady else None
 
     def of(e: Expr) -> Expr:
-        while True:
+        while is_data(e):
             meant = rewrite(e, found.bounds.get)
             if meant is e:
                 return rewrite(e, named)
             e = meant
+        return e
 
     index = tuple(map(of, a.index))
     loops = tuple(Trip(t.var, of(t.count)) for t in a.loops)

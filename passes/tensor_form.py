@@ -62,7 +62,7 @@ class Form:
 def tensor_form(nest: Nest, operands: tuple[Node, ...], pairs: Dependences, inout: frozenset[str], options: Options) -> Form:
     """`inout`: the ports that are updated in place."""
     known = pairs.known
-    found = Events(nest, known)
+    found = pairs.events(nest)
     order = Order(found, pairs)
     while True:
         if len(order.stuck) == len(found.live):

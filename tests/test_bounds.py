@@ -143,7 +143,10 @@ STEP = Known({"N": (1, None, 1), "M": (0, None, 1), "i": (0, N - 1, 1), "j": (-3
 
 EVEN = Known({"N": (2, None, 2), "i": (0, N - 1, 1)})
 
-TAIL = Known({"N": Size("N"), "k": (0, N - 1, 1), "j": (0, 15, 1)})
+TAIL = Known({"N": Size("N"), "M": Size("M"), "k": (0, N - 1, 1), "j": (0, 15, 1)})
+PIECE = maximum(const(1), ceildiv(N, 1024))
+PADDED = (floordiv(N - 1, PIECE) * PIECE + PIECE) * M
+FEW = floordiv(const(12), maximum(const(12), N)) * N * M
 STEPS = [
         # tighten: 4 q + 3 >= 0 where q >= 0 needs no more than floor(3 / 4) = 0
         (given(STEP, w * 2 + 1), w * 4 + 3, True),
@@ -237,6 +240,11 @@ STEPS = [
     # what is at an end of its own goes before a division is rounded
     (TAIL, floordiv(N - k + 15, const(16)) * 16 - 16 + j, True),
     (TAIL, floordiv(N - k + 15, const(16)) * 16 - 17 + j, False),
+    # what is made of another atom goes before it
+    (TAIL, maximum(const(0), floordiv(PADDED - j, const(16))) * 16 - PADDED + j + 15, True),
+    (TAIL, maximum(const(0), floordiv(PADDED - j, const(16))) * 16 - PADDED + j + 14, False),
+    (TAIL, maximum(const(0), floordiv(FEW - j, const(16))) * 16 - FEW + j + 15, True),
+    (TAIL, maximum(const(0), floordiv(FEW - j, const(16))) * 16 - FEW + j + 14, False),
 ]  # fmt: skip
 
 

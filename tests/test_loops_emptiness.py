@@ -1,4 +1,4 @@
-"""The test of emptiness against counting: systems of small integers, solved by trying all of a box."""
+"""The test of emptiness against counting: systems of small integers, solved by trying all of a box; and what dependences make of it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ import random
 from itertools import product
 
 from luminal.ir import polynomial as pl
-from luminal.ir.expr import Expr, var
+from luminal.ir.bounds import Known, Range
+from luminal.ir.evaluate import evaluate
+from luminal.ir.expr import Expr, ceildiv, const, floordiv, maximum, minimum, mod, size, var
+from luminal.ir.graph import Size
+from luminal.passes.dependence import Dependences
+from luminal.passes.domains import Trip
 from luminal.passes.emptiness import is_empty
+from luminal.passes.loop_records import Read
+from luminal.passes.systems import System
 
 NAMES = [var(n) for n in "xyz"]
 BOX = range(-3, 4)
@@ -50,3 +57,51 @@ def test_parity_and_contradictions() -> None:
     assert is_empty([], [{x: 2, (): -1}, {x: -2, (): 1}])  # 2x = 1 as two inequalities
     assert is_empty([{(): 1}], [])
     assert is_empty([], []) is False
+
+
+def test_operators_as_inequalities() -> None:
+    """Quotients, remainders, least and greatest, and multiples, by a seed: what is called empty has no solution, and where the system is exact most of what has none is found out."""
+    rng = random.Random(5)
+    x, y, z = NAMES
+    found = there = exact = 0
+    for _ in range(1500):
+        d, e = const(rng.randint(1, 4)), const(rng.randint(-3, 3))
+        made = [floordiv(x + e, d), mod(y + e, d), minimum(x + e, y), maximum(y, z + e), floordiv(minimum(x, y) + e, d), x, y, z]
+        multiple = rng.choice((1, 1, 2, 3))
+        known = Known({"x": Range(-3, 3), "y": Range(-3, 3), "z": Range(-3, 3, multiple)})
+
+        def one(made: list[Expr] = made) -> Expr:
+            total = const(rng.randint(-4, 4))
+            for e in rng.sample(made, 3):
+                total = total + e * rng.choice((-2, -1, 1, 1))
+            return total
+
+        equal, least = [one() for _ in range(rng.randint(0, 1))], [one() for _ in range(rng.randint(1, 3))]
+        points = [dict(zip("xyz", p, strict=True)) for p in product(BOX, repeat=3) if p[2] % multiple == 0]
+        solved = any(all(evaluate(e, p) == 0 for e in equal) and all(evaluate(e, p) >= 0 for e in least) for p in points)
+        system = System(known, list(map(pl.poly, equal)), list(map(pl.poly, least)))
+        empty = is_empty(system.equal, system.least)
+        assert not (solved and empty), (equal, least)
+        exact += system.exact
+        if system.exact and not solved:
+            there += 1
+            found += bool(empty)
+    assert exact > 250 and there > 40 and found > 0.8 * there, (exact, there, found)
+
+
+def test_blocks() -> None:
+    """A position of one block of eight and one behind it in a later block, as an elimination has them: the blocks' ends are the lesser of two, their number is a quotient."""
+    n = size("N")
+    b, k, i = (Trip(var(name), count) for name, count in (("b", ceildiv(n, 8)), ("k", const(0)), ("i", const(0))))
+    k = Trip(k.var, minimum(b.var * 8 + 8, n) - b.var * 8)
+    i = Trip(i.var, n - b.var * 8 - k.var - 1)
+    pairs = Dependences(Known({"N": Size("N")}))
+    row = Read("U", 0, (b.var * 8 + k.var,), (b, k), None)
+    below = Read("U", 0, (b.var * 8 + k.var + 1 + i.var,), (b, k, i), None)
+    assert pairs.apart(row, below, 0)  # a row of an earlier block is above
+    assert not pairs.apart(below, row, 0)  # what is below is a later block's row
+    assert pairs.apart(row, below, 1) and not pairs.apart(below, row, 1)
+    assert pairs.apart(row, below, 2)
+    assert pairs.apart(row, row, 0) and pairs.apart(row, row, 1)
+    assert not pairs.apart(below, below, 0)
+    assert not pairs.meet(row, below) and pairs.meet(below, row) and not pairs.touch(row, below)

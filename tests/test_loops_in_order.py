@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
-from luminal.ir.kernel import Loop, statements
+from luminal.ir.bounds import Known
+from luminal.ir.kernel import Loop, Nest, statements
 from luminal.ir.text import show
+from luminal.passes.loop_events import Events
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
@@ -44,6 +46,21 @@ THRESHOLD = """(composite threshold ((X{f32}[N D](where D > 0)) -> (Y{f32}[N] Z{
           (setf (aref Z n) below)
           (set tau (/ (- total 1) (max 1 count)))))
       (setf (aref Y n) tau))))"""
+
+
+def test_what_a_nest_does_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it has two results, and stays loops."""
+    looked_at: list[Nest] = []
+    before = Events.__init__
+
+    def counted(self: Events, nest: Nest, known: Known) -> None:
+        looked_at.append(nest)
+        before(self, nest, known)
+
+    monkeypatch.setattr(Events, "__init__", counted)
+    (found,) = compilations(THRESHOLD, Settings())
+    assert any(isinstance(s, Loop) and s.kind == "serial" for k in found.module.kernels for s in statements(k.body))
+    assert len({id(nest.body) for nest in looked_at}) == len(looked_at)
 
 
 def threshold(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

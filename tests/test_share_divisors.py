@@ -7,6 +7,7 @@ import itertools
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import luminal
@@ -17,6 +18,7 @@ from luminal.compiler import Compilation, Settings, compilations
 from luminal.ir.dtypes import f32, f64
 from luminal.ir.instructions import QUOTIENT
 from luminal.ir.program import Block, For, If, statements
+from luminal.ir.quotients import rounded
 from luminal.ir.walks import postorder
 from luminal.passes.share_divisors import RANGES
 
@@ -173,3 +175,20 @@ def test_the_quotient_of_a_gpu_is_the_division(tmp_path: Path) -> None:
     ctypes.CDLL(str(made)).all(*pointers, n)
     np.testing.assert_array_equal(y, a / b)
     assert (np.signbit(y) == np.signbit(a))[:4].all()
+
+
+def test_nearest_numbers() -> None:
+    """As numpy rounds, also beyond the range and among denormal numbers."""
+    bits = np.random.default_rng(SEED).integers(0, 1 << 63, 2000).view(np.float64)
+    some = [*bits, 3.4028235677973366e38, 3.4e38, 1e-45, 7e-46, 0.1, -0.0, np.inf, -1e300]
+    with np.errstate(over="ignore"):
+        for value in map(float, some):
+            if value == value:
+                assert np.float32(value).tobytes() == np.float32(rounded(value, f32)).tobytes()
+                assert rounded(value, f64) == value
+
+
+def test_numpy_is_not_opened() -> None:
+    """By a division by a literal: that takes as long as all passes."""
+    text = "from luminal.compiler import Settings, compilations; import sys; next(iter(compilations('hardsigmoid', Settings(target='x86-64-v4')))).run(); print('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True, check=True).stdout.strip() == "False"

@@ -8,7 +8,7 @@ import pytest
 from luminal.ir import polynomial as pl
 from luminal.ir.bounds import Known, Range
 from luminal.ir.dtypes import INDEX, f32, i32
-from luminal.ir.expr import ZERO, Expr, axis, call, cast, const, floordiv, load, minimum, size, var, where
+from luminal.ir.expr import ZERO, Expr, axis, both, call, cast, const, floordiv, load, minimum, size, var, where
 from luminal.ir.graph import Size
 from luminal.ir.simplify import assuming
 from luminal.ir.witness import HIGH, LOW, MIDDLE, MOST, TURNS, Point, alike, points
@@ -213,6 +213,13 @@ def test_where_one_size_is_a_multiple_of_another_there_are_points_of_equal_sizes
     assert len(found) >= 2 and all(p.names["H"] % p.names["G"] == 0 and 0 <= p.names["i"] < p.names["N"] for p in found)
     assert divisible.refuted(pl.poly(i - 1)) and divisible.refuted(pl.poly(N - i - 2)), "at either end of the loop"
     assert all(p.names == {} for p in alike())
+
+
+@pytest.mark.parametrize("names", ["MN", "NM"])
+def test_there_are_points_of_many_short_rows(names: str) -> None:
+    known = assuming(Known({n: Size(n) for n in names}), both(N.le(12), const(3 << 20).le(M * N)))
+    assert known.points and all(p.names["N"] <= 12 for p in known.points)
+    assert known.refuted(pl.poly(M - N * 200000))
 
 
 def test_where_an_end_has_no_value_there_is_no_point() -> None:
