@@ -26,7 +26,7 @@ from ...ir.simplify import simplify
 from . import cost, roles
 from .affine import step_within, stride
 from .direct import in_place, tried_where
-from .dots import factors
+from .dots import Factor, factors
 from .plan import Plan
 from .roles import Contraction
 from .side_by_side import summed
@@ -81,15 +81,23 @@ def dotted_words(plan: Plan, found: Contraction, dot: Dot, most: int) -> Expr | 
 
 
 def signs(plan: Plan, dot: Dot, row: str, deep: str) -> list[str]:
-    """Where both operands have a sign and the instruction wants one without, the column operand is moved; what that adds depends on the row, and is the sums along these axes."""
+    """Where both operands have a sign and the instruction wants one without, the column operand is moved; what that adds depends on the row, and is the sums along these axes.  So are zeros taken out of the sum."""
+    _, _, *sides = factors(plan.kernel, deep, zeros=True)
+    added: list[str] = []
+
+    def offset(moved: Factor) -> None:
+        earlier = plan.kernel
+        plan.do("offset", deep, min(moved.element.buffers))
+        added.extend(plan.added(earlier)[-1:])
+
+    for f in sides:
+        if f.zero is not None:
+            offset(f)
     _, _, a, b = factors(plan.kernel, deep)
-    if a.dtype is not b.dtype or dot.left is dot.right:
-        return []
-    earlier = plan.kernel
-    row_side = [f for f in (a, b) if row in f.element.names]
-    moved = b if row_side and row_side[0] is a else a
-    plan.do("offset", deep, min(moved.element.buffers))
-    return plan.added(earlier)[-1:]
+    if a.dtype is b.dtype and dot.left is not dot.right:
+        row_side = [f for f in (a, b) if row in f.element.names]
+        offset(b if row_side and row_side[0] is a else a)
+    return added
 
 
 def in_vectors(plan: Plan, axes: list[str]) -> None:

@@ -61,6 +61,7 @@ def sums_of_blocks(plan: Plan) -> bool:
     found = _found(plan)
     if found is None:
         return False
+    plan.tried("sink", found.depth, inline=1)  # what is taken from a block
     parts: list[tuple[Expr | None, Kernel]] = []
     few = plan.another()
     condition = _few_rows(few, found)
@@ -92,7 +93,7 @@ def _found(plan: Plan) -> SumsOfBlocks | None:
         return None
     inner, _ = perfect(tuple(inside), lambda x: x.kind == "reduce")
     try:
-        _, s, *sides = dots.factors(plan.kernel, inside[0].axis)
+        _, s, *sides = dots.factors(plan.kernel, inside[0].axis, zeros=True)
     except StepError:
         return None
     dot = dots.choice(plan.target.instructions, *(f.dtype for f in sides))
@@ -122,7 +123,7 @@ def _few_rows(plan: Plan, r: SumsOfBlocks) -> Expr | None:
     if width < 2 or (words or 0) % (width * neighbours) or lanes % width or not first_lanes(plan.target):
         return None
     addresses = roles.accesses(plan.loop(r.depth).body, plan.facts.buffers)
-    if any(stride(a, r.depth) != 1 for a in addresses):
+    if any(r.depth in a.names and stride(a, r.depth) != 1 for a in addresses):  # what is taken from a block is the same all along it
         return None
 
     def steps() -> None:
@@ -195,6 +196,12 @@ def _stage(plan: Plan, tile: RegisterTile, buffer: str, *along: str) -> None:
     if turned(plan, packed, before):
         return
     plan.kernel = staged
-    if len(deep) > 1 and turned(plan, packed, before, most=plan.extent(deep[-1]) or 1):
+    words = plan.extent(deep[-1]) or 1
+    if len(deep) > 1 and any(
+        turned(plan, packed, before, most=most) for most in (words, words // 2)
+    ):  # two numbers in a byte lie in two halves of a block
         block, columns, *_ = plan.copying(packed, before)
         plan.tried("reorder", columns, block)
+    else:
+        plan.tried("interior", *plan.copying(packed, before), fixed=1)
+        plan.tried("vectorize", plan.copying(packed, before)[-1])
