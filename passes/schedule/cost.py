@@ -19,19 +19,16 @@ WIDE_VECTORS = 4
 # Tiles of columns behind which a single vector that is left over does not count.  (Emerald Rapids, one thread, f32, against fewer rows: 64×64×256 1.06, 64×64×304 1.05, 32×256×448 1.15 × as fast; 64³ 0.96, 100³ 0.91.)
 SINGLE_AMONG = 5
 MOST_ACCUMULATORS = 8  # of a maximum that keeps NaN: an instruction more waits for each (Golden Cove, rows of 4096 from the second cache: logsumexp and softmax take 0.93 of the time)
-# Elements of either axis from which on blocks are turned over though other nests stand beside them.  (Zen 4, one thread, images with a border added while their channels come from the end or go there, blocks beside nests that stay
-# together, AVX-512 and AVX2: 3 and 4 channels of 224² 1.6 to 2.5 and 1.6 to 2.5, 6 channels 1.2 to 1.6 and 1.3 to 1.8, 8 channels of 112² 1.0 to 1.3 and 0.8 to 1.0, 12 channels 0.7 and 1.1 of the time.)
+# Elements of either axis from which on blocks are turned over though other nests stand beside them.  (Zen 4, one thread, images with a border added while their channels come from the end or go there, blocks beside nests that stay together, AVX-512 and AVX2: 3 and 4 channels of 224² 1.6 to 2.5 and 1.6 to 2.5, 6 channels 1.2 to 1.6 and 1.3 to 1.8, 8 channels of 112² 1.0 to 1.3 and 0.8 to 1.0, 12 channels 0.7 and 1.1 of the time.)
 FEW_TURNED = 8
 FEW_VECTORS = 4  # that a loop has at most: what whole ones save by asking nothing, a loop more costs, and so does asking for the next few
 TURNS = 8  # of so many, at least: before and after the loop each is a few instructions
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
 STRIP = 8  # of them side by side along a kept axis where that many registers are free: rows are read a page's eighth at a time (decode 1.08 × of 4)
 COLUMNS_IN_LANES = 16  # elements of rows, one in each lane, that are put into columns: about as many registers hold them
-# Bytes of such an element, at least; shorter ones are not permuted by one instruction but for so many lanes at most, where something else is wider.  (Zen 4, clang, AVX-512 and AVX2, 10⁶ rows: grey of three bytes 0.13 and 0.25, a sum of three f16 0.15 and 0.36, colours of 1080p 0.36 and 0.46 of the time; three bytes
-# turned round, 64 and 32 lanes, 1.5 and 1.7.)
+# Bytes of such an element, at least; shorter ones are not permuted by one instruction but for so many lanes at most, where something else is wider.  (Zen 4, clang, AVX-512 and AVX2, 10⁶ rows: grey of three bytes 0.13 and 0.25, a sum of three f16 0.15 and 0.36, colours of 1080p 0.36 and 0.46 of the time; three bytes turned round, 64 and 32 lanes, 1.5 and 1.7.)
 BYTES_IN_LANES, NARROW_LANES = 4, 16
-# Operations for each element stored from which on rows of short elements are worth their columns though vectors are less than a register, in place of what a C compiler makes of scalars.  (Zen 4, AVX2 and AVX-512, sorted rows of 4 to 12 bytes or
-# halves: clang 0.07 to 0.5, gcc 0.05 to 0.45 of the time; rows of 3, 7 operations: 0.5 and 1.4 to 2.2; of a minimum or a choice: up to 3.)
+# Operations for each element stored from which on rows of short elements are worth their columns though vectors are less than a register, in place of what a C compiler makes of scalars.  (Zen 4, AVX2 and AVX-512, sorted rows of 4 to 12 bytes or halves: clang 0.07 to 0.5, gcc 0.05 to 0.45 of the time; rows of 3, 7 operations: 0.5 and 1.4 to 2.2; of a minimum or a choice: up to 3.)
 LONG_ROWS = 8
 # Elements of a row from which on it is a vector of its own, though less than one of the machine's: a bias on rows of 4, 5 and 10 floats 1.3 to 8, one-hot rows of 10 4, a tanh of rows of 3 10 times as fast.
 OWN_VECTOR = 4
@@ -45,12 +42,13 @@ DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the 
 # Multiply-adds for each lane of a vector up to which a product that is packed takes longer than one read where it lies, where the last cache is far: copies go from one thread's cache to another's and wait for each other.
 # (Golden Cove, two threads, f32: 128³ 2.2 × and 192³ 1.5 × as long packed, 256³ 0.9, 300³ 0.7, 512³ 0.35; rows read where they lie are strided, and lines of arrays that NumPy made are split.)
 UNPACKED = 1 << 19
-# Second caches that an operand read in place in wide tiles may take which up to `OWN_ROWS` rows use, where the last cache is near.  (Zen 4, AVX-512, one thread, f32, panels of each thread's own beside: 17 rows of 512² to 1024² 1.3 to 1.45, 32 rows
-# 1.1 to 1.3, 64 and 128 rows 1.03 to 1.15 × as long, two threads 0.95 to 1.4; of 1500² tiles in place take up to five times as long; AVX2, narrow tiles, 64 rows of 512² 1.3 and 1.9 times.)
+# Second caches that an operand read in place in wide tiles may take which up to `OWN_ROWS` rows use, where the last cache is near.  (Zen 4, AVX-512, one thread, f32, panels of each thread's own beside: 17 rows of 512² to 1024² 1.3 to 1.45, 32 rows 1.1 to 1.3, 64 and 128 rows 1.03 to 1.15 × as long, two threads 0.95 to 1.4; of 1500² tiles in place take up to five times as long; AVX2, narrow tiles, 64 rows of 512² 1.3 and 1.9 times.)
 BEYOND = 4
 SHALLOW = 16  # of a reduction up to which nothing is packed (two threads, f32, against panels: 4096×4096×4 1.8, 100000×64×5 1.6, 7×100000×5 2.1, 1000×1000×16 1.2 × as fast)
 DOTTED_DEPTH = 1024  # of their reduction at a time: what rows and columns hold of it is in the first cache
 DOTTED_ROWS = 8  # rows for which columns that lie along the reduction are read as they lie, from one end to the other
+# The same of small floats, which an instruction multiplies by pairs, or in tiles, when they are packed.  (Granite Rapids, bf16, one thread, beside tiles of packed columns: 1, 2 and 4 rows by 1024² 0.18, 0.24 and 0.32, by 4096² 0.19 to 0.22 of the time; 8 by 1024² as long as tiles of columns that are copied as they lie, by 256² 1.17.)
+DOTTED_SMALL_FLOATS = 4
 # Rows for which they are where an instruction multiplies words of them (two threads, i8, against panels: 8 rows of 1024 to 4096 0.18 to 0.25, 32 0.5, 64 by 1024² 0.8, 96×192×768 1.6, 128³ 1.5; in one thread 2.4, 2.1 of the time).
 DOTTED_WORDS = 64
 # Elements of a reduction from which on few columns are turned over for it: with fewer, the sums of lanes cost more than lanes that stay empty.
@@ -60,26 +58,22 @@ TURNED_ROWS = 8
 # And of these columns at most, and those of words turned over too.  (Zen 4, one thread, beside strips: 2000×512×10 as they lie 0.42, 2048×512×12 turned over 0.52; bytes beside tiles in place: by 12 0.42 and 0.15, by 24 and 48 0.84, 0.85 and 0.2, 0.3.)
 TURNED_COLUMNS, TURNED_WORDS = 16, 48
 DOTTED_BLOCKED = 16  # and rows for which they are read so in blocks; with more they are packed
-# The same where there are registers for tiles of four rows.  (Zen 4, f32, against panels of each thread's own: 20 rows of 1000² and 2048² 0.70 and 0.67 of the time, 24 of 1024 × 4096 0.98 and with two threads 0.81, 32 of it and of
-# 4096 × 1024 1.0 and 0.86, 48 of 1000² and 2048² 0.92 and more than 1; AVX2, tiles of two rows, 20 of 2048² 1.34.)
+# The same where there are registers for tiles of four rows.  (Zen 4, f32, against panels of each thread's own: 20 rows of 1000² and 2048² 0.70 and 0.67 of the time, 24 of 1024 × 4096 0.98 and with two threads 0.81, 32 of it and of 4096 × 1024 1.0 and 0.86, 48 of 1000² and 2048² 0.92 and more than 1; AVX2, tiles of two rows, 20 of 2048² 1.34.)
 DOTTED_TILES = 32
 OWN_ROWS = 128  # rows for which each thread packs its own panels of columns
 STRIP_ROWS = 48  # rows of each thread from which on it packs strips of columns for itself (two threads, f32, against panels of each thread's own columns: 112×1000×1000 0.99, 96×512×2000 1.05, 100×512×512 1.09, 112×300×300 1.15, 120×512×200 1.36, 64×512×2000 0.91 × as fast)
-# Rows of each thread from which on it does so in pieces of a deep reduction, and columns for each of them, where the result is small, as a layer's gradient by its weights is (two threads, f32, against panels; rows side by
-# side: 5000×128×128 1.5, 20000×64×64 1.67, 8000×100×100 1.36, 4096×256×256 1.2 to 1.5, 1500×350×350 1.0, 2048×512×512 0.76 × as fast; along the reduction 64×20000×64 1.48, 64×1000×256 1.11).
+# Rows of each thread from which on it does so in pieces of a deep reduction, and columns for each of them, where the result is small, as a layer's gradient by its weights is (two threads, f32, against panels; rows side by side: 5000×128×128 1.5, 20000×64×64 1.67, 8000×100×100 1.36, 4096×256×256 1.2 to 1.5, 1500×350×350 1.0, 2048×512×512 0.76 × as fast; along the reduction 64×20000×64 1.48, 64×1000×256 1.11).
 DEEP_ROWS, DEEP_WIDTH = 24, 4
 STRIP_DEPTH = 32  # and elements of the reduction: with fewer, what takes the time is the result, which strips go through in short pieces (1000 × 16 × 1000: 0.85 × as fast as whole rows)
 STRIP_TILES = 64  # tiles of rows that strips go by before the next rows: what they read of 512 along the reduction stays in the second cache
-# Multiply-adds for each lane of a vector from which on strips are packed, and up to which rows that are read in place are no slower than panels of them.  (Golden Cove, one thread, f32, arrays 16 bytes off a line, against
-# tiles in place: 136³ and 144³ 0.85, 176³ 0.87, 128×144×256 0.83, 128³, 128×512×100, 256×96×256 and 192³ 0.96, 160³ and 128×256×128 1.05 × as fast; against panels, two threads: 256³ 1.2, 384³ 1.1, 512³ 1.05; f64 256³ 1.25.)
+# Multiply-adds for each lane of a vector from which on strips are packed, and up to which rows that are read in place are no slower than panels of them.  (Golden Cove, one thread, f32, arrays 16 bytes off a line, against tiles in place: 136³ and 144³ 0.85, 176³ 0.87, 128×144×256 0.83, 128³, 128×512×100, 256×96×256 and 192³ 0.96, 160³ and 128×256×128 1.05 × as fast; against panels, two threads: 256³ 1.2, 384³ 1.1, 512³ 1.05; f64 256³ 1.25.)
 STRIP_WORK, MOST_STRIP_WORK = 7 << 16, 1 << 23
 MOST_SIDE_WORK = 4194304  # the same where a tile's rows lie side by side, so that each step reads another line (one thread, f32, against panels: 256³ 1.08, 384³ 1.07, 512³ 0.96 × as fast)
 SCREENED = 8  # registers that do not accumulate where two ways to multiply meet after a tile: clang 14 spills accumulators inside the loop with fewer
 PIECE_DEPTH = 64  # of the last axis of a reduction from which on shared panels hold one position of the others (two threads: 3×70×1301×81 1.6, 4×700×301×801 1.2, 8×1000×500×1000 1.1 × as fast; 50×60×64×40, with little work in each, 0.66)
 STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
 # Bytes of the last cache that a core can count on, for a result and for what it is made of: a rented one shares it with strangers.  (Two cores beside 260 MB: copies of 8 MB 44 GB/s by plain and 61 by streaming stores, of 32 MB 25 and 53;
-# what was stored is then read at 60 and 52 in place of 31.  Two beside 32 MB, one thread and two, past the caches: relu of 8, 10, 12, 16 MB 1.42, 1.1, 0.8, 0.7 and 0.5 to 1.5, 1.2, 0.87, 0.66 of the time, x + y, whose three tensors are half as large again, of 4, 6, 8, 12
-# 1.06, 0.84, 0.53, 0.61 and 0.95, 1.14, 0.64, 0.66; AVX2 relu of 8, 10, 12 1.7, 1.3, 0.98, x + y of 4, 6, 8 1.26, 1.05, 0.63.)
+# what was stored is then read at 60 and 52 in place of 31.  Two beside 32 MB, one thread and two, past the caches: relu of 8, 10, 12, 16 MB 1.42, 1.1, 0.8, 0.7 and 0.5 to 1.5, 1.2, 0.87, 0.66 of the time, x + y, whose three tensors are half as large again, of 4, 6, 8, 12 1.06, 0.84, 0.53, 0.61 and 0.95, 1.14, 0.64, 0.66; AVX2 relu of 8, 10, 12 1.7, 1.3, 0.98, x + y of 4, 6, 8 1.26, 1.05, 0.63.)
 SHARE = 12 << 20
 STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
 WINDOW_ROWS = 4  # rows of results that share a copy of what their windows read
@@ -98,8 +92,7 @@ TURN_LONG = 2  # the same where the rest of the reduction may be as long as one 
 TURN_PANELS = 2  # wide panels from which on tiles of half a row and a wide panel, which one thread packs, take less time than those of few positions and a panel that threads pack together: one for each of two threads
 TURN_IMAGES = 4  # and positions along the axis before
 STRIP_PANELS = 4  # panels of columns that are copied side by side (1024² floats, rows of 4 KiB: 0.9 ms for 1.3 of 20; with 8 and 16 the same)
-# Of the second cache the part that a panel of packed columns may take which comes from there, and bytes of it that such a panel has in the first at least.  The deeper panels are, the less often partial sums come
-# and go.  (Golden Cove, 2 MiB, two threads, f32, 1024 for 512: 1000³ and 1536³ 1.05 × as fast.)
+# Of the second cache the part that a panel of packed columns may take which comes from there, and bytes of it that such a panel has in the first at least.  The deeper panels are, the less often partial sums come and go.  (Golden Cove, 2 MiB, two threads, f32, 1024 for 512: 1000³ and 1536³ 1.05 × as fast.)
 PANEL_PART, PANEL_LEAST = 16, 2
 # Bytes from which on the last cache is that of many cores, and a panel from there is waited for (Golden Cove, 105 MiB, asked for ahead: 1000³ 1.07, 2048³ 1.2 × as fast)
 FAR = 64 << 20
@@ -219,6 +212,11 @@ FEW_WORDS = InPlace(1 << 15, 4)  # packed, neighbours are multiplied by one inst
 FEW_SMALL_FLOATS = InPlace(1 << 62, 2, rows=32, work=1 << 21)
 FEWEST_ON_TILES = 9  # rows that share what is read once: fewer are done sooner by vectors (Sapphire Rapids, a cache of 8192 by 128 in bf16: eight 0.94 × as fast on tiles, nine 1.1, twelve 1.2, sixteen 1.7)
 FEW_OF_TILES = InPlace(1 << 11, 2)  # and tiles of them (64³ as fast, 128³ 3 × as fast packed; 32 rows by 1024² 1.4 ×, 16 rows 0.8)
+
+
+# Elements of columns that lie along the reduction from which on they are the rows of tiles where there are fewer rows: squares that are turned over take longer than copies.  (Granite Rapids, one thread, bf16: 16, 64 and 256 rows by 1024² 0.6, 0.7
+# and 0.85, 16 by 4096² 0.5, 512 by 1024² 0.9, 1000³ 1.05, 16 by 512² 1.06, 16, 64 and 256 by 256² 1.16, 1.02 and 1.03 of the time.)
+EXCHANGED = 1 << 19
 
 
 class Blocking(NamedTuple):

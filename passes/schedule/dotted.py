@@ -33,14 +33,14 @@ from .side_by_side import summed
 from .tree import all_loops, find, reads
 
 
-def dotted(plan: Plan, found: Contraction, blocks: bool) -> Expr | None:
-    """Schedule such a contraction: the condition on the sizes; None (and an unchanged plan) where it is none.  With `blocks` of the reduction, columns stay in the first cache for more rows."""
+def dotted(plan: Plan, found: Contraction, blocks: bool, most: int = cost.DOTTED_ROWS) -> Expr | None:
+    """Schedule such a contraction of at most so many rows: the condition on the sizes; None (and an unchanged plan) where it is none.  With `blocks` of the reduction, columns stay in the first cache for more rows."""
     width = cost.lanes(plan.target, roles.widest(find(plan.kernel, found.reduced[-1]).body))
     if len(found.rows) != 1 or len(found.reduced) != 1 or width < 2 or not cost.first_lanes(plan.target):
         return None
     (row,), (deep,) = found.rows, found.reduced
     addresses = [a for a in roles.accesses(find(plan.kernel, deep).body, plan.facts.buffers) if deep in a.names]
-    condition = plan.loop(row).stop.le(const(cost.rows_dotted(plan.target) if blocks else cost.DOTTED_ROWS))
+    condition = plan.loop(row).stop.le(const(cost.rows_dotted(plan.target) if blocks else most))
     loop = plan.loop(deep)
     moving = [step for a in addresses if (step := step_within(a, loop, width, plan.facts.known)) != 0]
     if not moving or any(step != 1 for step in moving):
