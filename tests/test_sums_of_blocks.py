@@ -109,7 +109,8 @@ def test_values(form: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None
         exact = terms.sum(2) if form != "something is made of the sum" else np.maximum(terms.sum(2), 0)
         found = np.asarray(kernel(*(given[name] for name in wanted)))
         assert found.shape == exact.shape or (found == found[:1]).all()  # along another axis the same rows
-        rounded = abs(terms)
+        words = np.einsum("mbki,nbki->mnbk", rows.reshape(m, b, 8, 4).astype(np.float64), wide.reshape(n, b, 8, 4).astype(np.float64))
+        rounded = abs(words).sum(3) * abs(s)[:, None] * abs(t)[None]  # of few rows, word by word
         if target == "no words":  # what something is taken from is floats there
             rounded = np.einsum("mbi,nbi,mb,nb->mnb", abs(rows).astype(np.float64), abs(wide), abs(s), abs(t))
         assert (abs(found - exact) <= (b + 3) * 2.0**-24 * 16 * rounded.sum(2) + 1e-30).all(), (m, b, n)
@@ -169,6 +170,14 @@ def test_two_numbers_in_a_byte_are_words_in_two_halves_of_a_block() -> None:
     assert "q.s.0 // 4" not in text and "where(q" not in text and "& 252645135:u32" in text
     assert any(line.startswith("split q.s 4") for line in kernel.schedule)
     assert "repeat_u32x4_u32x8" in luminal.compile(FORMS["two in a byte, in halves"][0], target="x86-64-v4").source
+
+
+@pytest.mark.parametrize(("adds", "rows"), [(1, 2), (2, 4)])
+def test_more_rows_are_few_where_a_cycle_does_more(adds: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    resolved = Driver.target
+    monkeypatch.setattr(Driver, "target", lambda *given: replace(resolved(*given), multiply_adds=adds))
+    (kernel,) = compiled(BLOCKS, target="x86-64-v4").module.kernels
+    assert kernel.schedule[0] == f"variant M <= {rows}"
 
 
 def test_what_is_taken_from_a_byte_is_a_byte_for_words() -> None:

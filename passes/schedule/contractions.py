@@ -33,6 +33,7 @@ from .cost import (
     FEW_WORDS,
     PIECE_DEPTH,
     SCREENED,
+    STREAMED_TILES,
     STRIP_WORK,
     Blocking,
     blocking,
@@ -87,7 +88,7 @@ def contract(plan: Plan) -> bool:
         block = blocking(plan.target, found.accumulator.dtype)
         few = FEW_OF_TILES if tiles is not None else FEW if dot is None else FEW_SMALL_FLOATS if dot.result.is_float else FEW_WORDS
         if dot is None or dot.result.is_integer:
-            parts.add(lambda part: turned(part, found, dot))
+            parts.add(lambda part: turned(part, found, dot, tiles is not None))
         if dot is None and found.batch:
             parts.add(lambda part: one_position(part, (found.column,)))
         if dot is None:
@@ -95,7 +96,8 @@ def contract(plan: Plan) -> bool:
         if in_place(plan, found):
             if dot is None:
                 parts.add(lambda part: shallow(part, found, block))
-            parts.add(lambda part: streamed(part, found, block, few))
+            most = STREAMED_TILES if tiles is not None and tiles.dot.result.is_integer else 0
+            parts.add(lambda part: streamed(part, found, block, few, most))
             by_rows = parts.add(lambda part: more_rows(part, found, block, few))
             parts.add(lambda part: (fewer_rows if by_rows else direct)(part, found, block, few))
         if dot is not None and dot.result.is_integer:

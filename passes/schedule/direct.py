@@ -121,6 +121,11 @@ def _near(plan: Plan, found: Contraction, few: InPlace) -> int:
     return min(plan.target.l2 * 3 // 4 // found.accumulator.dtype.bytes, few.elements)
 
 
+def far(plan: Plan, found: Contraction) -> Expr:
+    """Whether the column operand of floats does not stay in the second cache."""
+    return const(_near(plan, found, FEW)).lt(_length(plan, found))
+
+
 def _fits(plan: Plan, found: Contraction, block: Blocking, few: InPlace) -> Expr:
     """The column operand stays in the second cache, or in a few times that and there are not many rows, but enough for all threads.  Where the last cache is far: it stays in the second one, and too little is done with it to pay
     for a copy, or one vector holds all columns, of which panels would be half empty."""
@@ -143,13 +148,13 @@ def _unpacked(plan: Plan, found: Contraction) -> Expr:
     return const(UNPACKED * plan.target.lanes(found.accumulator.dtype))
 
 
-def streamed(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:
-    """Schedule a contraction of few rows, or of so few that a tile of `direct` would be half empty: the condition on the sizes; None (and an unchanged plan) where it is never worth it.  `few` as for `direct`."""
+def streamed(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW, most: int = 0) -> Expr | None:
+    """Schedule a contraction of few rows, or of so few that a tile of `direct` would be half empty: the condition on the sizes; None (and an unchanged plan) where it is never worth it.  `few` as for `direct`; `most` rows, if not 0."""
     if len(found.rows) != 1 or len(found.reduced) != 1:
         return None
     rows, far = plan.loop(found.rows[0]).stop, const(_near(plan, found, few)).lt(_length(plan, found))
     condition = call("bit_and", rows.le(const(few.tiles * block.direct_rows)), call("bit_or", rows.le(const(block.direct_rows * 2 // 3)), far))
-    condition = simplify(condition, plan.facts.known)
+    condition = simplify(rows.le(const(most)) if most else condition, plan.facts.known)
     reason = "few rows: the column operand is read once, as it lies, in blocks of columns whose sums stay in the first cache"
     return tried_where(plan, condition, reason, lambda: _stream(plan, found, block))
 

@@ -18,14 +18,14 @@ Few columns (a matrix times one vector, or a few, whose number is known at run t
 
 from __future__ import annotations
 
-from ...ir.expr import TRUE, ZERO, Expr, both, const, mod
+from ...ir.expr import TRUE, ZERO, Expr, both, call, const, mod
 from ...ir.instructions import Dot
 from ...ir.kernel import Block, Loop
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from . import cost, roles
 from .affine import step_within, stride
-from .direct import in_place, tried_where
+from .direct import far, in_place, tried_where
 from .dots import Factor, factors
 from .plan import Plan
 from .roles import Contraction
@@ -106,10 +106,10 @@ def in_vectors(plan: Plan, axes: list[str]) -> None:
     vectors_inside(plan, [plan.loop(x) for x in axes])
 
 
-def turned(plan: Plan, found: Contraction, dot: Dot | None = None) -> Expr | None:
+def turned(plan: Plan, found: Contraction, dot: Dot | None = None, tiles: bool = False) -> Expr | None:
     """Schedule a contraction of few columns, whose rows lie along the reduction: the condition on the sizes; None (and an unchanged plan) where it is none.  Columns that lie along it too need no turning.
 
-    With an instruction that multiplies neighbours, where the reduction is whole vectors of words."""
+    With an instruction that multiplies neighbours, where the reduction is whole vectors of words; `tiles`: another multiplies them in tiles."""
     width = cost.lanes(plan.target, roles.widest(find(plan.kernel, found.reduced[-1]).body)) if dot is None else plan.target.lanes(dot.result)
     if len(found.rows) != 1 or len(found.reduced) != 1 or len(found.column_operands) != 1 or plan.extent(found.column) is not None:
         return None
@@ -121,10 +121,12 @@ def turned(plan: Plan, found: Contraction, dot: Dot | None = None) -> Expr | Non
     if across and (found.batch or set(across) != {buffer} or not in_place(plan, found)):
         return None
     count, depth, rows = (plan.loop(axis).stop for axis in (row, deep, found.rows[0]))
-    most = cost.TURNED_WORDS if across and dot is not None else cost.TURNED_COLUMNS
+    most = cost.TURNED_TILES if tiles else cost.TURNED_WORDS if across and dot is not None else cost.TURNED_COLUMNS
     limits = ((count, const(most)), (const(cost.TURNED_DEPTH), depth), (count * cost.TURNED_ROWS, rows))
+    narrow = cost.turned_columns(plan.target, width)
+    beside = TRUE if dot is not None or not across or narrow >= most else call("bit_or", count.le(const(narrow)), far(plan, found))
     whole = TRUE if dot is None else mod(depth, const(width * dot.neighbours)).eq(ZERO)
-    few = simplify(both(*(a.le(b) for a, b in limits), whole) or TRUE, plan.facts.known)
+    few = simplify(both(*(a.le(b) for a, b in limits), whole, beside) or TRUE, plan.facts.known)
     facts = plan.facts
     if dot is not None:
         plan.facts = replace(facts, assumed=None if few is TRUE else few)
