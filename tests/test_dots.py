@@ -338,3 +338,12 @@ def test_few_columns_are_turned_over_up_to_what_a_cycle_multiplies(adds: int, wi
     target = replace(CPU, vector_bytes=64, vector_registers=32, l1=32 << 10, l2=1 << 20, multiply_adds=adds)
     (kernel,) = schedule(module(text), target, Options()).kernels
     assert kernel.schedule[0] == f"variant N <= 16 & 64 <= K & N * 8 <= M{beside}"
+
+
+@pytest.mark.parametrize(("adds", "width", "most"), [(1, "f64", 32), (2, "f64", 20), (2, "f32", 32)])
+def test_rows_that_read_columns_as_they_lie(adds: int, width: str, most: int) -> None:
+    text = BYTES.replace("i8", width).replace("i32", width).replace("0:" + width, "0.0:" + width).replace(" * 2:" + width, "")
+    text = text.replace("B: " + width + "[K, N]", "B: " + width + "[N, K]").replace("B[p, j]", "B[j, p]")
+    target = replace(CPU, vector_bytes=64, vector_registers=32, l1=32 << 10, l2=1 << 20, multiply_adds=adds)
+    (kernel,) = schedule(module(text), target, Options()).kernels
+    assert f"variant M <= {most}" in kernel.schedule

@@ -61,7 +61,7 @@ TURNED_COLUMNS, TURNED_WORDS = 16, 48
 TURNED_TILES, STREAMED_TILES = 6, 3
 DOTTED_BLOCKED = 16  # and rows for which they are read so in blocks; with more they are packed
 # The same where there are registers for tiles of four rows.  (Zen 4, f32, against panels of each thread's own: 20 rows of 1000² and 2048² 0.70 and 0.67 of the time, 24 of 1024 × 4096 0.98 and with two threads 0.81, 32 of it and of 4096 × 1024 1.0 and 0.86, 48 of 1000² and 2048² 0.92 and more than 1; AVX2, tiles of two rows, 20 of 2048² 1.34.)
-DOTTED_TILES = 32
+DOTTED_TILES, DOTTED_DOUBLES = 32, 20
 OWN_ROWS = 128  # rows for which each thread packs its own panels of columns
 STRIP_ROWS = 48  # rows of each thread from which on it packs strips of columns for itself (two threads, f32, against panels of each thread's own columns: 112×1000×1000 0.99, 96×512×2000 1.05, 100×512×512 1.09, 112×300×300 1.15, 120×512×200 1.36, 64×512×2000 0.91 × as fast)
 # Rows of each thread from which on it does so in pieces of a deep reduction, and columns for each of them, where the result is small, as a layer's gradient by its weights is (two threads, f32, against panels; rows side by side: 5000×128×128 1.5, 20000×64×64 1.67, 8000×100×100 1.36, 4096×256×256 1.2 to 1.5, 1500×350×350 1.0, 2048×512×512 0.76 × as fast; along the reduction 64×20000×64 1.48, 64×1000×256 1.11).
@@ -349,9 +349,12 @@ def rows_together(target: Target) -> int:
     return _power_below((target.vector_registers - LOADED) // ACCUMULATORS, 1, ACCUMULATORS)
 
 
-def rows_dotted(target: Target) -> int:
-    """Rows for which columns that lie along the reduction are read as they lie, in blocks of it."""
-    return DOTTED_TILES if rows_together(target) == ACCUMULATORS else DOTTED_BLOCKED
+def rows_dotted(target: Target, size: int) -> int:
+    """Rows for which columns of elements of so many bytes that lie along the reduction are read as they lie, in blocks of it.  (Granite Rapids, one thread, f64, in panels of each thread's own beside them: 20, 24, 28 and 32 rows of 1024² 1.1 to
+    1.2, 0.9, 1.0 and 0.83, 32 of 2048² 0.72 of the time.)"""
+    if rows_together(target) != ACCUMULATORS:
+        return DOTTED_BLOCKED
+    return DOTTED_DOUBLES if size >= 8 and target.multiply_adds > 1 else DOTTED_TILES
 
 
 def rows_ahead(target: Target) -> int:

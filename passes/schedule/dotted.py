@@ -40,7 +40,7 @@ def dotted(plan: Plan, found: Contraction, blocks: bool, most: int = cost.DOTTED
         return None
     (row,), (deep,) = found.rows, found.reduced
     addresses = [a for a in roles.accesses(find(plan.kernel, deep).body, plan.facts.buffers) if deep in a.names]
-    condition = plan.loop(row).stop.le(const(cost.rows_dotted(plan.target) if blocks else most))
+    condition = plan.loop(row).stop.le(const(cost.rows_dotted(plan.target, found.accumulator.dtype.bytes) if blocks else most))
     loop = plan.loop(deep)
     moving = [step for a in addresses if (step := step_within(a, loop, width, plan.facts.known)) != 0]
     if not moving or any(step != 1 for step in moving):
