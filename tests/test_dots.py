@@ -347,3 +347,11 @@ def test_rows_that_read_columns_as_they_lie(adds: int, width: str, most: int) ->
     target = replace(CPU, vector_bytes=64, vector_registers=32, l1=32 << 10, l2=1 << 20, multiply_adds=adds)
     (kernel,) = schedule(module(text), target, Options()).kernels
     assert f"variant M <= {most}" in kernel.schedule
+
+
+@pytest.mark.parametrize(("last", "short"), [(480 << 20, True), (32 << 20, False)])
+def test_nothing_is_packed_for_a_short_reduction_where_the_last_cache_is_far(last: int, short: bool) -> None:
+    text = BYTES.replace("i8", "f32").replace("i32", "f32").replace("0:f32", "0.0:f32").replace("2:f32", "2.0:f32")
+    target = replace(CPU, vector_bytes=64, vector_registers=32, l1=48 << 10, l2=2 << 20, l3=last)
+    (kernel,) = schedule(module(text), target, Options()).kernels
+    assert any("K <= 31 | N <= 16" in line for line in kernel.schedule) is short

@@ -49,6 +49,7 @@ from .cost import (
     SINGLE_AMONG,
     STREAM_DEPTH,
     STREAM_TILES,
+    STRIP_DEPTH,
     UNPACKED,
     VECTORS,
     WIDE_VECTORS,
@@ -128,13 +129,17 @@ def far(plan: Plan, found: Contraction) -> Expr:
 
 def _fits(plan: Plan, found: Contraction, block: Blocking, few: InPlace) -> Expr:
     """The column operand stays in the second cache, or in a few times that and there are not many rows, but enough for all threads.  Where the last cache is far: it stays in the second one, and too little is done with it to pay
-    for a copy, or one vector holds all columns, of which panels would be half empty."""
+    for a copy, or with each of its elements, or one vector holds all columns, of which panels would be half empty."""
     target, dtype = plan.target, found.accumulator.dtype
     length, rows, columns = _length(plan, found), plan.loop(found.rows[-1]).stop, plan.loop(found.column).stop
     most, beyond = _near(plan, found, few), min(target.l2 * BEYOND // dtype.bytes, few.elements) if block.wide_columns else 0
     near = length.le(const(most))
     if panels_ahead(target):
-        return both(near, call("bit_or", columns.le(const(target.lanes(dtype))), _work(plan, found).le(_unpacked(plan, found)))) or TRUE
+        short = product(plan.loop(axis).stop for axis in found.reduced).lt(const(STRIP_DEPTH))
+        return (
+            both(near, call("bit_or", call("bit_or", short, columns.le(const(target.lanes(dtype)))), _work(plan, found).le(_unpacked(plan, found))))
+            or TRUE
+        )
     limits = ((const(DIRECT_ROWS * target.cores), rows), (rows, const(OWN_ROWS)), (length, const(beyond)))
     near = near if beyond <= most else call("bit_or", near, both(*(a.le(b) for a, b in limits)) or TRUE)
     return near if not few.rows else both(near, call("bit_or", rows.le(const(few.rows)), _work(plan, found).le(const(few.work)))) or TRUE
