@@ -25,6 +25,7 @@ class Target:
     arithmetic: frozenset[str] = frozenset()  # element types that may be computed with; others are promoted to f32 (f16, bf16, f8)
     vector_bytes: int = 0  # 0: no vector types
     vector_registers: int = 16
+    multiply_adds: int = 1  # of whole vectors that a core begins in a cycle, as far as that is known
     l1: int = 32 << 10  # bytes, data, one core
     l2: int = 512 << 10
     l3: int = 8 << 20

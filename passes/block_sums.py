@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from ..ir.dtypes import f32, i32
 from ..ir.expr import axis
-from ..ir.graph import Graph, Node, View, postorder, users
+from ..ir.graph import Graph, Node, postorder, users
 from ..ir.primops import OPS
 from ..ir.target import Target
+from .reading import as_byte
 from .schedule.dots import choice
 from .scores import pointwise_reads, private, spread
 
@@ -56,16 +57,17 @@ def _scaled(term: Node, r: Node) -> bool:
 
 
 def _is_of_words(r: Node, target: Target) -> bool:
-    """Whether a sum is of products of bytes: of whole words, where the target multiplies these by an instruction, else of so few that it is exact in floats."""
+    """Whether a sum is of products of bytes, or of bytes to which the same is added all along a block: of whole words, where the target multiplies these by an instruction, else of so few bytes that it is exact in floats."""
     product = r.args[0].node
     if r.attr.combiner != "add" or not r.args[0].is_identity or product.op != "mul" or len(r.attr.extents) != 1 or not r.attr.extents[0].is_const:
         return False
-    left, right = (_byte(v) for v in product.args)
+    left, right = (as_byte(v) for v in product.args)
     if left is None or right is None or r.dtype is not i32:
         return False
-    dot, length = choice(target.instructions, left.node.dtype, right.node.dtype), r.attr.extents[0].attr
-    return length <= EXACT if dot is None else dot.result is r.dtype and length % dot.neighbours == 0
-
-
-def _byte(v: View) -> View | None:
-    return v.node.args[0] if v.domain is None and v.node.op == "cast" and v.node.args[0].dtype.bits == 8 else None
+    shifts = [f.shift for f in (left, right) if f.shift is not None]
+    if any(r.rank in v.axes for v in shifts) or any(f.byte.node.args[0].domain is not None for f in (left, right)):
+        return False
+    dot, length = choice(target.instructions, *(f.byte.node.args[0].dtype for f in (left, right))), r.attr.extents[0].attr
+    if dot is None:
+        return length <= EXACT and not shifts
+    return dot.result is r.dtype and length % dot.neighbours == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..ir.graph import Node, View
 from ..ir.primops import OPS
@@ -40,3 +40,28 @@ def reads_of(value: View) -> Iterable[View]:
             stack.extend(view.operands)
         else:
             yield view
+
+
+class Byte(NamedTuple):
+    """A byte that is cast to another type, and what is added to it or taken from it there."""
+
+    whole: View
+    byte: View  # the cast
+    shift: View | None = None
+    op: str = ""  # add | sub
+
+
+def as_byte(v: View) -> Byte | None:
+    """A value as a byte and what is added to it; None where it is something else."""
+    if is_byte(v):
+        return Byte(v, v)
+    if v.domain is not None or v.node.op not in ("add", "sub"):
+        return None
+    x, c = v.operands
+    if v.node.op == "add" and not is_byte(x):
+        x, c = c, x
+    return Byte(v, x, c, v.node.op) if is_byte(x) else None
+
+
+def is_byte(v: View) -> bool:
+    return v.domain is None and v.node.op == "cast" and v.node.args[0].dtype.is_integer and v.node.args[0].dtype.bits == 8

@@ -6,7 +6,8 @@
     %22 = reduce.add f32[M, N] over [K * 32] %21                     →     %22 = mul f32[M, N, K] cast(%21) …
                                                                            %23 = reduce.add f32[M, N] over [K] %22
 
-Matrices in blocks of bytes with a scale each (GGML's Q8_0) are multiplied so: the sum of a block is exact, a scale is multiplied once for each (`block_sums.py` says how).  The same for a sum over both axes.
+Matrices in blocks of bytes with a scale each (GGML's Q8_0) are multiplied so: the sum of a block is exact, a scale is multiplied once for each (`block_sums.py` says how).  The same for a sum over both axes, and of
+bytes less a zero of their own, which is a small integer and the same all along a block: of Q4_0 8, of others a byte for each block.
 
 Conditions: a sum of floats of 32 bits, of products of two bytes that become floats, each of which varies with an axis of the result that the other has not, and of factors that are the same all along a block; blocks
 are words, of which the sum is no more than i32 holds.  Sums are reassociated: not under --strict.
@@ -17,12 +18,13 @@ from __future__ import annotations
 from ..ir.bounds import Known
 from ..ir.dtypes import f32, i32
 from ..ir.expr import ZERO, axis, const, floordiv
-from ..ir.graph import Graph, Node, Shape, View, elementwise, identity, reduce_node, rewrite
+from ..ir.graph import Graph, Node, Shape, View, const_node, elementwise, identity, reduce_node, rewrite
 from ..ir.ranges import Range
 from ..ir.simplify import prove_equal, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import postorder
-from .reading import factors
+from .block_sums import EXACT
+from .reading import as_byte, factors, is_byte
 from .schedule.dots import choice
 
 MOST = 1 << 14  # elements of a block: the products of so many are no more than i32 holds
@@ -38,11 +40,11 @@ def _taken_out(n: Node, target: Target, known: Known) -> Node | None:
     if n.op != "reduce" or n.attr.combiner != "add" or n.dtype is not f32 or not n.args[0].is_identity:
         return None
     found = factors(n.args[0])
-    sides = [v for v in found if _is_byte(v)]
+    sides = [v for v in found if _integers(v) is not None]
     if len(sides) != 2 or not (sides[0].axes - sides[1].axes and sides[1].axes - sides[0].axes):
         return None
     length = _length(n, [v for v in found if v not in sides])
-    dot = choice(target.instructions, *(v.node.args[0].dtype for v in sides))
+    dot = choice(target.instructions, *(f.byte.node.args[0].dtype for v in sides if (f := as_byte(v)) is not None))
     if length is None or not 1 < length <= MOST or dot is None or dot.result is not i32 or length % dot.neighbours:
         return None
     blocks = n.attr.extents[0] if len(n.attr.extents) == 2 else simplify(floordiv(n.attr.extents[0], const(length)), known)
@@ -60,10 +62,11 @@ def _taken_out(n: Node, target: Target, known: Known) -> Node | None:
         )
 
     scales = [within(v) for v in found if v not in sides]
-    if any(n.rank + 1 in v.axes for v in scales):
+    shifts = [within(f.shift) for v in sides if (f := as_byte(v)) is not None and f.shift is not None]
+    if any(n.rank + 1 in v.axes for v in (*scales, *shifts)):
         return None
     shape: Shape = (*n.shape, blocks)
-    terms = elementwise("mul", (*shape, const(length)), *(within(_as_integers(v)) for v in sides), span=n.span)
+    terms = elementwise("mul", (*shape, const(length)), *(within(i) for v in sides if (i := _integers(v)) is not None), span=n.span)
     sums = reduce_node("add", shape, (const(length),), identity(terms), n.span)
     value = elementwise("cast", shape, identity(sums), to=f32, span=n.span)
     for v in scales:
@@ -71,19 +74,25 @@ def _taken_out(n: Node, target: Target, known: Known) -> Node | None:
     return reduce_node("add", n.shape, (blocks,), identity(value), n.span)
 
 
-def _is_byte(v: View) -> bool:
-    return (
-        v.domain is None
-        and v.node.op == "cast"
-        and v.node.args[0].domain is None
-        and v.node.args[0].dtype.is_integer
-        and v.node.args[0].dtype.bits == 8
-    )
+def _integers(v: View) -> View | None:
+    """A byte that becomes a float, and perhaps a small integer that is taken from it there, as one that becomes an integer; None where it is something else."""
+    if v.domain is not None:
+        return None
+    n = v.node
+    if is_byte(v):
+        return None if n.args[0].domain is not None else View(elementwise("cast", n.shape, n.args[0], to=i32, span=n.span), v.index)
+    if n.op not in ("add", "sub"):
+        return None
+    args = [_integers(a) if is_byte(a) else _small(a) for a in n.args]
+    if as_byte(v) is None or None in args:
+        return None
+    return View(elementwise(n.op, n.shape, *(a for a in args if a is not None), span=n.span), v.index)
 
 
-def _as_integers(v: View) -> View:
-    """A byte that becomes a float as one that becomes an integer."""
-    return View(elementwise("cast", v.node.shape, v.node.args[0], to=i32, span=v.node.span), v.index)
+def _small(v: View) -> View | None:
+    """A constant as an integer, where it is as small as a byte."""
+    c = v.node.attr.value if v.node.op == "const" and v.domain is None else None
+    return View(const_node(int(c), i32, v.node.span), v.index) if c is not None and abs(c) < EXACT and c == int(c) else None
 
 
 def _length(n: Node, scales: list[View]) -> int | None:

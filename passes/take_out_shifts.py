@@ -11,30 +11,24 @@
 So matrices of bytes with a zero of their own are multiplied as bytes, and no copy of them in 32 bits is made.  Exact, because integers wrap.
 
 Conditions: the sum is of integers; what is left of each factor is a cast of bytes, which an instruction of the target multiplies (`ir/instructions.py`); what is taken out does not depend on the
-axes that are reduced, and nothing is read through a padding.
+axes that are reduced, and nothing is read through a padding.  Sums of blocks inside of a sum of floats (`block_sums.py`) stay whole.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 from ..ir.expr import axis
 from ..ir.graph import Graph, Node, Shape, View, elementwise, identity, operand_domain, reduce_node, rewrite
 from ..ir.target import Options, Target
 from ..ir.walks import leaves
+from .block_sums import block_sums
+from .reading import Byte, as_byte
 from .schedule.dots import choice
-
-
-class _Factor(NamedTuple):
-    whole: View  # over the domain of the product
-    bytes: View  # what is left of it
-    shift: View | None = None  # what was added
-    op: str = ""  # add | sub
 
 
 def take_out_shifts(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
-    return rewrite(ir, lambda node: _taken_out(node, target))
+    blocks = block_sums(ir, target)  # what is taken out of these is so for each block, in registers
+    return rewrite(ir, lambda node: None if node in blocks else _taken_out(node, target))
 
 
 def _taken_out(node: Node, target: Target) -> Node | None:
@@ -44,36 +38,24 @@ def _taken_out(node: Node, target: Target) -> Node | None:
     a, b = (_factor(v, node.rank) for v in product.node.args)
     if a is None or b is None or (a.shift is None and b.shift is None):
         return None
-    row = choice(target.instructions, a.bytes.node.args[0].dtype, b.bytes.node.args[0].dtype)
+    row = choice(target.instructions, a.byte.node.args[0].dtype, b.byte.node.args[0].dtype)
     if row is None or row.result is not node.dtype:
         return None
     domain = operand_domain(node, 0)
     result = reduce_node(
-        "add", node.shape, node.attr.extents, identity(elementwise("mul", domain, a.bytes, b.bytes, span=product.node.span)), node.span
+        "add", node.shape, node.attr.extents, identity(elementwise("mul", domain, a.byte, b.byte, span=product.node.span)), node.span
     )
-    for factor, other in ((a, b.whole), (b, a.bytes)):
+    for factor, other in ((a, b.whole), (b, a.byte)):
         if factor.shift is not None:
             moved = elementwise("mul", node.shape, factor.shift, _sum(other, node.shape, node.attr.extents), span=node.span)
             result = elementwise(factor.op, node.shape, identity(result), identity(moved), span=node.span)
     return result
 
 
-def _factor(v: View, kept: int) -> _Factor | None:
+def _factor(v: View, kept: int) -> Byte | None:
     """A factor as bytes and what is added to them; None where it is something else.  The axes from `kept` on are reduced."""
-    if _is_bytes(v):
-        return _Factor(v, v)
-    n = v.node
-    if v.domain is not None or n.op not in ("add", "sub"):
-        return None
-    x, c = v.operands
-    if n.op == "add" and not _is_bytes(x):
-        x, c = c, x
-    reduced = any(a >= kept for a in c.axes)
-    return None if reduced or not _is_bytes(x) else _Factor(v, x, c, n.op)
-
-
-def _is_bytes(v: View) -> bool:
-    return v.domain is None and v.node.op == "cast" and v.node.args[0].dtype.is_integer and v.node.args[0].dtype.bits == 8
+    found = as_byte(v)
+    return None if found is None or (found.shift is not None and any(a >= kept for a in found.shift.axes)) else found
 
 
 def _sum(v: View, shape: Shape, extents: Shape) -> View:

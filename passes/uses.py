@@ -87,6 +87,7 @@ class Planner:
         self.planes = [] if self.gpu else [p for found in self.results.values() for p in self.mixed(found[0])]
         self.readers = readers_of(self.states)
         self.blocks = block_sums(graph, target)
+        self.in_blocks = {n for r in self.blocks for n in postorder(r.args[0].node)}
         self.in_planes = {n for p in self.planes for n in made_of(p.node)}
 
     def real(self) -> set[Node]:
@@ -278,15 +279,15 @@ class Planner:
     def is_widened(self, n: Node) -> bool:
         """Whether few operations make a value of fewer bytes than it has itself: of weights of 8 bits, or two in a byte, and their scales; of windows that have elements several times.  As an operand of a contraction it is made where panels
         are packed, or rows are read: the bytes of a tensor cost more.  One as wide as what it is made of costs less than the variants that want operands as they lie, but for an integer that
-        becomes a float in any of them; one that machines multiply by words or tiles costs less than those."""
-        becomes_float = n.dtype.is_integer and all(u.packed is not None and u.packed.is_float for u in self.uses[n])
-        if (n.dtype in IN_WORDS and not becomes_float) or self.operations[n] > WIDENED:
+        becomes a float in any of them; one that machines multiply by words or tiles costs less than those, but in sums of blocks, which are of words in all of them."""
+        becomes_other = n in self.in_blocks or (n.dtype.is_integer and all(u.packed is not None and u.packed.is_float for u in self.uses[n]))
+        if (n.dtype in IN_WORDS and not becomes_other) or self.operations[n] > WIDENED:
             return False
         own = points(n.shape, self.values)
         made_of = {m: min(own, points(m.shape, self.values)) for m in self.sources[n]}  # of a block of bytes that has a scale, the scale
         several = any(count * IN_A_BYTE >= own for count in made_of.values())
         before, after = sum(count * m.dtype.bytes for m, count in made_of.items()), own * n.dtype.bytes
-        return several and (before < after or (becomes_float and before == after))
+        return several and (before < after or (becomes_other and before == after))
 
     def is_computed_narrow(self, n: Node) -> bool:
         """Whether it only widens what is computed in fewer bytes, of which machines multiply words (activations that are quantised): these are made real then, and widened where panels are packed."""
@@ -403,7 +404,16 @@ class Planner:
                 self.in_tiles.setdefault(use.root, set()).add(n)
             reduced = self.fresh(n.attr.extents)
             index = (*use.index, *(v for v, _ in reduced))
-            self.reading(n, 0, replace(use, index=index, loops=(*around, *reduced), packed=n.dtype if not use.kept and self.wants_tiles(n) else None))
+            self.reading(
+                n,
+                0,
+                replace(
+                    use,
+                    index=index,
+                    loops=(*around, *reduced),
+                    packed=n.dtype if not use.kept and (n in self.blocks or self.wants_tiles(n)) else None,
+                ),
+            )
         elif n.op == "gather":
             for k in range(1, len(n.args)):
                 self.reading(n, k, use)

@@ -9,7 +9,9 @@ import tomli
 from luminal.cli.main import run
 from luminal.compiler import Settings, compilations
 from luminal.ir.errors import UsageError
+from luminal.ir.record import replace
 from luminal.runtimes import find, registry
+from luminal.runtimes.clang.machine import MACHINES
 from luminal.runtimes.config import resolve_config
 from luminal.runtimes.description import OURS, check
 from luminal.runtimes.registry import load
@@ -239,3 +241,11 @@ def test_our_own_descriptions_hold(name: str) -> None:
     """What is read at every start without being checked."""
     file = OURS / name / "runtime.toml"
     check(tomli.loads(file.read_text(encoding="utf-8")), str(file))
+
+
+def test_what_a_cycle_multiplies_follows_from_the_instructions() -> None:
+    """AVX-512 that comes with half floats is that of cores that do two whole vectors in a cycle; of others one is assumed."""
+    v4 = MACHINES["x86-64-v4"]
+    assert v4.multiply_adds == 1 and replace(v4, isa=("avx512_bf16", "avx512_vnni")).multiply_adds == 1
+    assert replace(v4, isa=("avx512_fp16",)).multiply_adds == 2 and MACHINES["x86-64-v3"].multiply_adds == 2
+    assert find("clang").target("x86-64-v4", {}, False).multiply_adds == 1

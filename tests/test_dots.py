@@ -314,3 +314,44 @@ def test_few_columns_of_bytes_change_places_with_the_rows(columns: str) -> None:
         given = {"A": a.astype(np.int8), "B": (b if columns in BYTES else b.T.copy()).astype(np.int8), "C": c}
         assert run(before.with_kernels((kernel,)), given, {"M": m, "N": n, "K": k}, check=True, seed=2) == 0
         assert (c == 2 * a @ b).all()
+
+
+def test_tiles_leave_fewer_rows_and_columns_of_bytes_to_vectors() -> None:
+    target = replace(CPU, vector_bytes=64, vector_registers=32, l1=32 << 10, l2=1 << 20, instructions=frozenset({"dot4_u8_i8", "tile_i8"}))
+    (kernel,) = schedule(module(BYTES), target, Options()).kernels
+    conditions = [line.removeprefix("variant ") for line in kernel.schedule if line.startswith("variant ")]
+    assert conditions[:2] == ["N <= 6 & 64 <= K & N * 8 <= M & K % 64 == 0", "M <= 3"]
+    rng = np.random.default_rng(3)
+    for m, n, k in ((3, 40, 70), (4, 33, 5), (56, 7, 64), (48, 6, 64)):
+        a, b, c = rng.integers(-128, 128, (m, k)), rng.integers(-128, 128, (k, n)), np.zeros((m, n), np.int32)
+        given = {"A": a.astype(np.int8), "B": b.astype(np.int8), "C": c}
+        assert run(module(BYTES).with_kernels((kernel,)), given, {"M": m, "N": n, "K": k}, check=True, seed=2) == 0
+        assert (c == 2 * a @ b).all()
+
+
+@pytest.mark.parametrize(
+    ("adds", "width", "beside"), [(1, "f32", ""), (2, "f32", " & (N <= 12 | 196609 <= K * N)"), (2, "f64", " & (N <= 6 | 98305 <= K * N)")]
+)
+def test_few_columns_are_turned_over_up_to_what_a_cycle_multiplies(adds: int, width: str, beside: str) -> None:
+    """Where they could be read in place."""
+    text = BYTES.replace("i8", width).replace("i32", width).replace("0:" + width, "0.0:" + width).replace("2:" + width, "2.0:" + width)
+    target = replace(CPU, vector_bytes=64, vector_registers=32, l1=32 << 10, l2=1 << 20, multiply_adds=adds)
+    (kernel,) = schedule(module(text), target, Options()).kernels
+    assert kernel.schedule[0] == f"variant N <= 16 & 64 <= K & N * 8 <= M{beside}"
+
+
+@pytest.mark.parametrize(("adds", "width", "most"), [(1, "f64", 32), (2, "f64", 20), (2, "f32", 32)])
+def test_rows_that_read_columns_as_they_lie(adds: int, width: str, most: int) -> None:
+    text = BYTES.replace("i8", width).replace("i32", width).replace("0:" + width, "0.0:" + width).replace(" * 2:" + width, "")
+    text = text.replace("B: " + width + "[K, N]", "B: " + width + "[N, K]").replace("B[p, j]", "B[j, p]")
+    target = replace(CPU, vector_bytes=64, vector_registers=32, l1=32 << 10, l2=1 << 20, multiply_adds=adds)
+    (kernel,) = schedule(module(text), target, Options()).kernels
+    assert f"variant M <= {most}" in kernel.schedule
+
+
+@pytest.mark.parametrize(("last", "short"), [(480 << 20, True), (32 << 20, False)])
+def test_nothing_is_packed_for_a_short_reduction_where_the_last_cache_is_far(last: int, short: bool) -> None:
+    text = BYTES.replace("i8", "f32").replace("i32", "f32").replace("0:f32", "0.0:f32").replace("2:f32", "2.0:f32")
+    target = replace(CPU, vector_bytes=64, vector_registers=32, l1=48 << 10, l2=2 << 20, l3=last)
+    (kernel,) = schedule(module(text), target, Options()).kernels
+    assert any("K <= 31 | N <= 16" in line for line in kernel.schedule) is short

@@ -18,6 +18,7 @@ from luminal.runtimes.clang.driver import Driver
 
 BOTH = '(return (einsum "mb,nb,mnb->mn" s t (cast f32 (einsum "mbi,nbi->mnb" (cast i32 X) (cast i32 W)))))'
 BLOCKS = f"(composite f ((X{{i8}}[M B 32] W{{i8}}[N B 32] s{{f32}}[M B] t{{f32}}[N B]) -> (Y{{f32}}[M N])) {BOTH})"
+NIBBLES = '(composite f ((X{{i8}}[M B 32] H{{u8}}[N B 16] s{{f32}}[M B] t{{f32}}[N B]) -> (Y{{f32}}[M N])) (return (einsum "mbi,nbi->mn" (* (cast f32 X) (reshape s M B 1)) (* (- (cast f32 {}) 8) (reshape t N B 1)))))'
 F16 = "(cast f32 (bitcast f16 (logor (cast u16 (slice {0} ~ 0)) (ash (cast u16 (slice {0} ~ 1)) 8))))"
 # a composite, and what of the two operands, their scales and their zeros it takes
 FORMS = {
@@ -36,6 +37,12 @@ FORMS = {
         '(composite f ((X{i8}[M B 32] W{u8}[N B 32] z{u8}[N B] s{f32}[M B] t{f32}[N B]) -> (Y{f32}[M N])) (return (einsum "mb,nb,mnb->mn" s t (cast f32 (einsum "mbi,nbi->mnb" (cast i32 X) (- (cast i32 W) (cast i32 (reshape z N B 1))))))))',
         "int8", "uint8", "XWzst",
     ),
+    "zeros of both": (
+        '(composite f ((X{u8}[M B 32] W{u8}[N B 32] y{u8}[M B] z{u8}[N B] s{f32}[M B] t{f32}[N B]) -> (V{f32}[M N])) (return (einsum "mbi,nbi->mn" (* (- (cast f32 X) (cast f32 (reshape y M B 1))) (reshape s M B 1)) (* (- (cast f32 W) (cast f32 (reshape z N B 1))) (reshape t N B 1)))))',
+        "uint8", "uint8", "XWyzst",
+    ),
+    "two in a byte, in halves": (NIBBLES.format("(concat (logand H 15) (ash H -4) :axis -1)"), "int8", "halves", "XHst"),
+    "two in a byte, side by side": (NIBBLES.format("(reshape (stack (logand H 15) (ash H -4) :axis -1) N B 32)"), "int8", "pairs", "XHst"),
     "scales among the bytes": (
         f'(composite f ((P{{u8}}[M B 34] Q{{u8}}[N B 34]) -> (Y{{f32}}[M N])) (setf X (bitcast i8 (slice P ~ (2 34)))) (setf W (bitcast i8 (slice Q ~ (2 34)))) (setf s {F16.format("P")}) (setf t {F16.format("Q")}) {BOTH})',
         "int8", "int8", "PQ",
@@ -57,6 +64,12 @@ def compiled(source: str, **settings: object) -> Compilation:
     return c
 
 
+def drawn(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    if dtype in ("halves", "pairs"):
+        return rng.integers(0, 16, shape).astype(np.uint8)
+    return rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, endpoint=True).astype(dtype)
+
+
 @needs_cc
 @pytest.mark.usefixtures("plain_c")
 @pytest.mark.parametrize("target", ["native", "x86-64-v3", "no words"])
@@ -71,28 +84,46 @@ def test_values(form: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert ("dot4_u8_i8" in kernel.source) == (target != "no words")
     rng = np.random.default_rng(5)
     for m, b, n in SIZES:
-        x, w = (rng.integers(np.iinfo(d).min, np.iinfo(d).max, (k, b, 32), endpoint=True).astype(d) for d, k in ((left, m), (right, n)))
+        x, w = (drawn(rng, d, (k, b, 32)) for d, k in ((left, m), (right, n)))
         s, t, z = rng.standard_normal((m, b), np.float32), rng.standard_normal((n, b), np.float32), rng.integers(0, 256, (n, b), np.uint8)
+        zero = rng.integers(0, 256, (m, b), np.uint8)
         if wanted == "PQ":
             s, t = (v.astype(np.float16).astype(np.float32) for v in (s, t))
         p, q = (np.concatenate([v.astype(np.float16)[..., None].view(np.uint8), a.view(np.uint8)], -1) for v, a in ((s, x), (t, w)))
-        given = {"X": x, "W": w, "V": np.ascontiguousarray(w.transpose(1, 2, 0)), "s": s, "t": t, "z": z, "P": p, "Q": q, "Z": np.stack([x, x, x])}
-        wide = w.astype(np.int64) - (z[..., None] if "z" in wanted else 0)
-        terms = np.einsum("mbi,nbi->mnb", x.astype(np.float64), wide.astype(np.float64)) * s[:, None] * t[None].astype(np.float64)
+        given = {
+            "X": x,
+            "W": w,
+            "V": np.ascontiguousarray(w.transpose(1, 2, 0)),
+            "s": s,
+            "t": t,
+            "z": z,
+            "P": p,
+            "Q": q,
+            "Z": np.stack([x, x, x]),
+            "y": zero,
+        }
+        given["H"] = w[..., :16] | w[..., 16:] << 4 if right == "halves" else w[..., ::2] | w[..., 1::2] << 4
+        wide = w.astype(np.int64) - (z[..., None] if "z" in wanted else 8 if "H" in wanted else 0)
+        rows = x.astype(np.int64) - (zero[..., None] if "y" in wanted else 0)
+        terms = np.einsum("mbi,nbi->mnb", rows.astype(np.float64), wide.astype(np.float64)) * s[:, None] * t[None].astype(np.float64)
         exact = terms.sum(2) if form != "something is made of the sum" else np.maximum(terms.sum(2), 0)
         found = np.asarray(kernel(*(given[name] for name in wanted)))
         assert found.shape == exact.shape or (found == found[:1]).all()  # along another axis the same rows
-        assert (abs(found - exact) <= (b + 3) * 2.0**-24 * 16 * abs(terms).sum(2) + 1e-30).all(), (m, b, n)
+        words = np.einsum("mbki,nbki->mnbk", rows.reshape(m, b, 8, 4).astype(np.float64), wide.reshape(n, b, 8, 4).astype(np.float64))
+        rounded = abs(words).sum(3) * abs(s)[:, None] * abs(t)[None]  # of few rows, word by word
+        if target == "no words":  # what something is taken from is floats there
+            rounded = np.einsum("mbi,nbi,mb,nb->mnb", abs(rows).astype(np.float64), abs(wide), abs(s), abs(t))
+        assert (abs(found - exact) <= (b + 3) * 2.0**-24 * 16 * rounded.sum(2) + 1e-30).all(), (m, b, n)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_they_stay_in_one_kernel(form: str) -> None:
     c = compiled(FORMS[form][0], target="x86-64-v4")
     *before, last = c.module.kernels
-    assert len(before) == len(c.module.temps) == (form == "a zero of each block")  # sums of the rows
+    assert not before and not c.module.temps
     assert "dot q dot4_u8_i8" in last.schedule or "dot p dot4_u8_i8" in last.schedule
     few = [line for line in last.schedule if line.startswith("variant M <= 2")]
-    assert bool(few) == (form not in ("both without", "columns side by side", "rows along two axes", "a zero of each block"))
+    assert bool(few) == (form not in ("both without", "columns side by side", "rows along two axes", "zeros of both", "two in a byte, side by side"))
 
 
 @pytest.mark.parametrize(
@@ -129,6 +160,30 @@ def test_as_floats() -> None:
     c.target = replace(c.target, instructions=frozenset())
     (kernel,) = c.module.kernels
     assert not c.module.temps and kernel.schedule[:2] == ("variant M <= 2", "floats q") and "dot" not in " ".join(kernel.schedule)
+
+
+def test_two_numbers_in_a_byte_are_words_in_two_halves_of_a_block() -> None:
+    """The bytes are loaded once, as they lie, and what is in them is shifted and masked by words: for few rows by lanes of a block, else where panels are packed, in squares."""
+    c = compiled(FORMS["two in a byte, in halves"][0], target="x86-64-v4")
+    (kernel,) = c.module.kernels
+    text = show(c.module)
+    assert "q.s.0 // 4" not in text and "where(q" not in text and "& 252645135:u32" in text
+    assert any(line.startswith("split q.s 4") for line in kernel.schedule)
+    assert "repeat_u32x4_u32x8" in luminal.compile(FORMS["two in a byte, in halves"][0], target="x86-64-v4").source
+
+
+@pytest.mark.parametrize(("adds", "rows"), [(1, 2), (2, 4)])
+def test_more_rows_are_few_where_a_cycle_does_more(adds: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    resolved = Driver.target
+    monkeypatch.setattr(Driver, "target", lambda *given: replace(resolved(*given), multiply_adds=adds))
+    (kernel,) = compiled(BLOCKS, target="x86-64-v4").module.kernels
+    assert kernel.schedule[0] == f"variant M <= {rows}"
+
+
+def test_what_is_taken_from_a_byte_is_a_byte_for_words() -> None:
+    """A zero of the type of the sum is taken out of the sums of blocks, but not word by word."""
+    (kernel,) = compiled(FORMS["a zero of each block"][0].replace("z{u8}", "z{i8}"), target="x86-64-v4").module.kernels
+    assert "offset q W" in kernel.schedule and not any("variant" in line for line in kernel.schedule)
 
 
 # ---- the steps

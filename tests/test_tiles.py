@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from compilers import needs_cc
 from luminal.cli.main import cli
+from luminal.compiler import Settings, compilations
 from luminal.ir.dtypes import DTYPES, bf16, numpy_dtype
 from luminal.ir.instructions import INSTRUCTIONS, TILES
 from luminal.ir.interpret import kernel as kernels, program as programs
@@ -213,6 +214,31 @@ def test_compiled(form: str, target: str, offered: None) -> None:
     kernel = luminal.compile(text, dtype={"L": left, "R": right}, target=target)
     assert f"{name}_{'f32' if left == 'bf16' else 'i32'}(" in kernel.source
     agrees(kernel, form, ((1, 1, 1), (33, 40, 0), (34, 997, 65), (70, 200, 2101), (40, 33, 8200)))
+
+
+@needs_cc
+@pytest.mark.parametrize("target", ["native", "x86-64-v3"])
+@pytest.mark.parametrize("form", ["u8 by i8, rows of both", "bf16, rows of both"])
+def test_columns_that_lie_along_the_reduction_are_the_rows_of_tiles(form: str, target: str, offered: None) -> None:
+    """Where there are fewer rows: what is larger is copied as it lies, and results are turned over in squares; a deep reduction comes in blocks."""
+    left, right, text, _, _ = FORMS[form]
+    kernel = luminal.compile(text, dtype={"L": left, "R": right}, target=target)
+    (compilation,) = compilations(text, Settings(dtype={"L": left, "R": right}, target=target))
+    (made,) = compilation.module.kernels
+    parts = [p for p in ("\n" + "\n".join(made.schedule)).split("\nvariant") if p.startswith(" M * 2 <= N & 524288 <= K * N\n")]
+    assert len(parts) == 1 and "stage B j.0.1" in parts[0] and "vectorize j.1.c.1" in parts[0]
+    agrees(kernel, form, ((17, 1037, 512), (33, 70, 8200), (64, 1024, 515), (100, 301, 4200)))
+
+
+@needs_cc
+def test_few_rows_of_bf16_are_read_as_they_lie(offered: None) -> None:
+    """A token of a layer with W[out, in]: no column is packed."""
+    left, right, text, _, _ = FORMS["bf16, rows of both"]
+    (compilation,) = compilations(text, Settings(dtype={"L": left, "R": right}, target="x86-64-v4"))
+    (made,) = compilation.module.kernels
+    assert made.schedule[0] == "variant M <= 4"
+    kernel = luminal.compile(text, dtype={"L": left, "R": right}, target="x86-64-v4")
+    agrees(kernel, "bf16, rows of both", ((1, 9, 16), (2, 33, 100), (3, 4, 1000), (4, 1, 7), (5, 64, 64)))
 
 
 @needs_cc

@@ -69,6 +69,22 @@ def test_what_is_needed_in_any_case_is_loaded_in_any_case():
     assert "gather" not in forms(found) and filled.value.op == "vload"
 
 
+def test_what_both_sides_of_a_choice_need_is_loaded_in_any_case():
+    """The first block of a reduction stores its sums, the others add them to what is there."""
+    more = call("add", broadcast(const(1.0, f32), N), taken(var("stride")))
+    found = transposes(block(call("where", THERE, taken(var("stride")), more)), Names())
+    (filled,) = [s for s in statements(found) if isinstance(s, StoreTo) and "vload" in {n.op for n in postorder(s.value)}]
+    assert "gather" not in forms(found) and filled.value.op == "vload"
+
+
+def test_what_is_needed_where_a_condition_does_not_hold_too_is_left_alone():
+    """As a part of another choice there, zeros would be read in its place."""
+    rows = taken(var("stride"))
+    inside = call("where", var("one").lt(var("two")), rows, NOTHING)
+    found = transposes(block(call("where", THERE, rows, inside)), Names())
+    assert "gather" in forms(found)
+
+
 def test_lanes_before_the_first_that_is_there_repeat_a_row():
     lane = call("max", call("min", ramp(N), broadcast(const(13), N)), broadcast(const(2), N))
     rows = gather("X", f32, call("add", broadcast(var("i"), N), call("mul", broadcast(const(100), N), lane)))

@@ -28,7 +28,7 @@ from ...ir.expr import ONE, ZERO, Expr, both, broadcast, call, const, load, make
 from ...ir.operator_kinds import GATHERS
 from ...ir.program import Array, Assign, Block, Define, For, If, Stmt, StoreTo, kinds_in, map_block, map_expressions, statements
 from ...ir.record import replace
-from ...ir.walks import always, is_lazy, substitute
+from ...ir.walks import always, is_lazy, postorder, substitute
 from .affine import difference, slope
 from .names import Names
 from .words import parts
@@ -103,14 +103,17 @@ def _first_rows(body: Block, i: Expr) -> tuple[Block, Expr | None]:
 
 
 def _performed(roots: tuple[Expr, ...]) -> dict[Expr, Expr | None]:
-    """The parts that are evaluated whatever the data, and what a choice between them takes if its condition holds, with that condition (None: always)."""
+    """The parts that are evaluated whatever the data, and what a choice between them takes if its condition holds, and nothing else does, with that condition (None: always)."""
     found: dict[Expr, Expr | None] = dict.fromkeys(always(*roots))
-    for choice in [n for n in found if is_lazy(n)]:
-        condition, chosen, _ = choice.args
+    choices = [n for n in found if is_lazy(n)]
+    for choice in choices:
+        condition, chosen, other = choice.args
+        otherwise = set(always(other))
         for n in always(chosen):
-            other = found.get(n, condition)
-            found[n] = condition if other is condition else other and call("bit_or", other, condition)
-    return found
+            before = found.get(n, condition)
+            found[n] = None if n in otherwise else condition if before is condition else before and call("bit_or", before, condition)
+    elsewhere = set(postorder(*(choice.args[2] for choice in choices)))
+    return {n: condition for n, condition in found.items() if condition is None or n not in elsewhere}
 
 
 class Rows(NamedTuple):

@@ -17,19 +17,23 @@ from dataclasses import field
 
 from ...ir.expr import ONE, TRUE, Expr, both, const, product
 from ...ir.instructions import SIDE, Dot, Tile
-from ...ir.kernel import Kernel
+from ...ir.kernel import If, Kernel, Store, statements
 from ...ir.record import changing, replace
 from ...ir.simplify import simplify
 from . import dots, roles, sliding
 from .cost import (
     DOTTED_BLOCKED,
+    DOTTED_ROWS,
+    DOTTED_SMALL_FLOATS,
     DOTTED_WORDS,
+    EXCHANGED,
     FEW,
     FEW_OF_TILES,
     FEW_SMALL_FLOATS,
     FEW_WORDS,
     PIECE_DEPTH,
     SCREENED,
+    STREAMED_TILES,
     STRIP_WORK,
     Blocking,
     blocking,
@@ -84,7 +88,7 @@ def contract(plan: Plan) -> bool:
         block = blocking(plan.target, found.accumulator.dtype)
         few = FEW_OF_TILES if tiles is not None else FEW if dot is None else FEW_SMALL_FLOATS if dot.result.is_float else FEW_WORDS
         if dot is None or dot.result.is_integer:
-            parts.add(lambda part: turned(part, found, dot))
+            parts.add(lambda part: turned(part, found, dot, tiles is not None))
         if dot is None and found.batch:
             parts.add(lambda part: one_position(part, (found.column,)))
         if dot is None:
@@ -92,14 +96,18 @@ def contract(plan: Plan) -> bool:
         if in_place(plan, found):
             if dot is None:
                 parts.add(lambda part: shallow(part, found, block))
-            parts.add(lambda part: streamed(part, found, block, few))
+            most = STREAMED_TILES if tiles is not None and tiles.dot.result.is_integer else 0
+            parts.add(lambda part: streamed(part, found, block, few, most))
             by_rows = parts.add(lambda part: more_rows(part, found, block, few))
             parts.add(lambda part: (fewer_rows if by_rows else direct)(part, found, block, few))
         if dot is not None and dot.result.is_integer:
             parts.add(lambda part: dotted_words(part, found, dot, DOTTED_WORDS if tiles is None else DOTTED_BLOCKED))
-        if (dot is None or dot.result.is_integer) and not in_place(plan, found):
+        if not in_place(plan, found):
+            most = DOTTED_SMALL_FLOATS if dot is not None and dot.result.is_float else DOTTED_ROWS
             for blocks in (False, True) if dot is None else (False,):
-                parts.add(lambda part, blocks=blocks: dotted(part, found, blocks))
+                parts.add(lambda part, blocks=blocks: dotted(part, found, blocks, most))
+        if tiles is not None and not in_place(plan, found):
+            parts.add(lambda part: _exchanged(part, found))
         if dot is None:
             parts.add(lambda part: own_panels(part, found, block))
         if dot is None and len(found.reduced) > 1:
@@ -178,6 +186,21 @@ def _packed(plan: Plan, found: Contraction, block: Blocking, dot: Dot | None, ti
     _Contract(plan, found, block).run()
 
 
+def _exchanged(plan: Plan, found: Contraction) -> Expr | None:
+    """Columns that lie along the reduction as the rows of tiles, which are copied as they lie, where there are fewer rows: the condition on the sizes; None (and an unchanged plan) where it is not so, or a step refuses."""
+    other = roles.contraction(plan.kernel, plan.facts, found.rows[0]) if len(found.rows) == 1 else None
+    if other is None or other.batch != found.batch or other.rows != (found.column,):
+        return None
+    dot, tiles = instructions(plan, other)
+    if dot is None or tiles is None:
+        return None
+    rows, columns, depth = (plan.loop(axis).stop for axis in (found.rows[0], found.column, other.reduced[-1]))
+    limits = ((rows * 2, columns), (const(EXCHANGED), columns * depth))
+    fewer = simplify(both(*(a.le(b) for a, b in limits)) or TRUE, plan.facts.known)
+    reason = "fewer rows than columns: these lie along the reduction, and are the rows of tiles, which are copied as they lie"
+    return tried_where(plan, fewer, reason, lambda: _Contract(plan, other, tile_blocking(plan.target), tiles.dot, tiles.name, exchanged=True).run())
+
+
 def _in_pieces(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
     """Panels of one position of all reduced axes but the last, where these are not one: the condition on the sizes; None (and an unchanged plan) where it never holds or a step refuses."""
     *outer, depth = (plan.loop(axis).stop for axis in found.reduced)
@@ -221,6 +244,7 @@ class _Contract:
     dot: Dot | None = None  # the instruction that multiplies
     instruction: str = ""  # the one on tiles that does so for many lanes
     pieces: bool = False  # of the reduction, for each position of its axes but the last
+    exchanged: bool = False  # rows and columns have changed places: results lie along the rows
     batch: str = ""
     row: str = ""
     depth: str = ""  # the reduction axis inside a block
@@ -245,6 +269,8 @@ class _Contract:
             screened(self.plan, self.tiles.depth)
         if self.instruction:
             self.tiles.tensorize(self.instruction)
+        if self.exchanged:
+            self.across()
         self.tiles.finish()
         if not self.instruction:
             self.tiles.ahead(f"{self.row}.0.1", f"{self.roles.column}.0")
@@ -294,6 +320,20 @@ class _Contract:
         screened = self.dot is not None and self.dot.least > 0
         self.tiles = RegisterTile(plan, self.roles.accumulator.name, row, column, self.depth, self.dot is not None, screened)
         self.tiles.accumulate()
+
+    def across(self) -> None:
+        """Results lie side by side along the rows of a tile: they are turned over in squares."""
+        plan = self.plan
+        for outer, inner in self.tiles.nests(self.tiles.accumulator):
+            if isinstance(inner.body[0], If):
+                plan.tried("unswitch", outer.axis)
+        for outer, inner in self.tiles.nests(self.tiles.accumulator):
+            if any(isinstance(s, Store) and s.buffer == self.roles.output for s in statements(inner.body)):
+                for axis in (outer.axis, inner.axis):
+                    plan.do("split", axis, SIDE, tail="perfect")
+                plan.do("reorder", *(f"{axis}.{k}" for k in (0, 1) for axis in (inner.axis, outer.axis)))
+                plan.do("unroll", f"{inner.axis}.1")
+                plan.do("vectorize", f"{outer.axis}.1")
 
     def team(self) -> None:
         """One parallel loop over batch and row blocks."""

@@ -19,19 +19,16 @@ WIDE_VECTORS = 4
 # Tiles of columns behind which a single vector that is left over does not count.  (Emerald Rapids, one thread, f32, against fewer rows: 64×64×256 1.06, 64×64×304 1.05, 32×256×448 1.15 × as fast; 64³ 0.96, 100³ 0.91.)
 SINGLE_AMONG = 5
 MOST_ACCUMULATORS = 8  # of a maximum that keeps NaN: an instruction more waits for each (Golden Cove, rows of 4096 from the second cache: logsumexp and softmax take 0.93 of the time)
-# Elements of either axis from which on blocks are turned over though other nests stand beside them.  (Zen 4, one thread, images with a border added while their channels come from the end or go there, blocks beside nests that stay
-# together, AVX-512 and AVX2: 3 and 4 channels of 224² 1.6 to 2.5 and 1.6 to 2.5, 6 channels 1.2 to 1.6 and 1.3 to 1.8, 8 channels of 112² 1.0 to 1.3 and 0.8 to 1.0, 12 channels 0.7 and 1.1 of the time.)
+# Elements of either axis from which on blocks are turned over though other nests stand beside them.  (Zen 4, one thread, images with a border added while their channels come from the end or go there, blocks beside nests that stay together, AVX-512 and AVX2: 3 and 4 channels of 224² 1.6 to 2.5 and 1.6 to 2.5, 6 channels 1.2 to 1.6 and 1.3 to 1.8, 8 channels of 112² 1.0 to 1.3 and 0.8 to 1.0, 12 channels 0.7 and 1.1 of the time.)
 FEW_TURNED = 8
 FEW_VECTORS = 4  # that a loop has at most: what whole ones save by asking nothing, a loop more costs, and so does asking for the next few
 TURNS = 8  # of so many, at least: before and after the loop each is a few instructions
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
 STRIP = 8  # of them side by side along a kept axis where that many registers are free: rows are read a page's eighth at a time (decode 1.08 × of 4)
 COLUMNS_IN_LANES = 16  # elements of rows, one in each lane, that are put into columns: about as many registers hold them
-# Bytes of such an element, at least; shorter ones are not permuted by one instruction but for so many lanes at most, where something else is wider.  (Zen 4, clang, AVX-512 and AVX2, 10⁶ rows: grey of three bytes 0.13 and 0.25, a sum of three f16 0.15 and 0.36, colours of 1080p 0.36 and 0.46 of the time; three bytes
-# turned round, 64 and 32 lanes, 1.5 and 1.7.)
+# Bytes of such an element, at least; shorter ones are not permuted by one instruction but for so many lanes at most, where something else is wider.  (Zen 4, clang, AVX-512 and AVX2, 10⁶ rows: grey of three bytes 0.13 and 0.25, a sum of three f16 0.15 and 0.36, colours of 1080p 0.36 and 0.46 of the time; three bytes turned round, 64 and 32 lanes, 1.5 and 1.7.)
 BYTES_IN_LANES, NARROW_LANES = 4, 16
-# Operations for each element stored from which on rows of short elements are worth their columns though vectors are less than a register, in place of what a C compiler makes of scalars.  (Zen 4, AVX2 and AVX-512, sorted rows of 4 to 12 bytes or
-# halves: clang 0.07 to 0.5, gcc 0.05 to 0.45 of the time; rows of 3, 7 operations: 0.5 and 1.4 to 2.2; of a minimum or a choice: up to 3.)
+# Operations for each element stored from which on rows of short elements are worth their columns though vectors are less than a register, in place of what a C compiler makes of scalars.  (Zen 4, AVX2 and AVX-512, sorted rows of 4 to 12 bytes or halves: clang 0.07 to 0.5, gcc 0.05 to 0.45 of the time; rows of 3, 7 operations: 0.5 and 1.4 to 2.2; of a minimum or a choice: up to 3.)
 LONG_ROWS = 8
 # Elements of a row from which on it is a vector of its own, though less than one of the machine's: a bias on rows of 4, 5 and 10 floats 1.3 to 8, one-hot rows of 10 4, a tanh of rows of 3 10 times as fast.
 OWN_VECTOR = 4
@@ -45,12 +42,13 @@ DIRECT_ROWS = 8  # of a tile without packing: two vectors side by side fill the 
 # Multiply-adds for each lane of a vector up to which a product that is packed takes longer than one read where it lies, where the last cache is far: copies go from one thread's cache to another's and wait for each other.
 # (Golden Cove, two threads, f32: 128³ 2.2 × and 192³ 1.5 × as long packed, 256³ 0.9, 300³ 0.7, 512³ 0.35; rows read where they lie are strided, and lines of arrays that NumPy made are split.)
 UNPACKED = 1 << 19
-# Second caches that an operand read in place in wide tiles may take which up to `OWN_ROWS` rows use, where the last cache is near.  (Zen 4, AVX-512, one thread, f32, panels of each thread's own beside: 17 rows of 512² to 1024² 1.3 to 1.45, 32 rows
-# 1.1 to 1.3, 64 and 128 rows 1.03 to 1.15 × as long, two threads 0.95 to 1.4; of 1500² tiles in place take up to five times as long; AVX2, narrow tiles, 64 rows of 512² 1.3 and 1.9 times.)
+# Second caches that an operand read in place in wide tiles may take which up to `OWN_ROWS` rows use, where the last cache is near.  (Zen 4, AVX-512, one thread, f32, panels of each thread's own beside: 17 rows of 512² to 1024² 1.3 to 1.45, 32 rows 1.1 to 1.3, 64 and 128 rows 1.03 to 1.15 × as long, two threads 0.95 to 1.4; of 1500² tiles in place take up to five times as long; AVX2, narrow tiles, 64 rows of 512² 1.3 and 1.9 times.)
 BEYOND = 4
 SHALLOW = 16  # of a reduction up to which nothing is packed (two threads, f32, against panels: 4096×4096×4 1.8, 100000×64×5 1.6, 7×100000×5 2.1, 1000×1000×16 1.2 × as fast)
 DOTTED_DEPTH = 1024  # of their reduction at a time: what rows and columns hold of it is in the first cache
 DOTTED_ROWS = 8  # rows for which columns that lie along the reduction are read as they lie, from one end to the other
+# The same of small floats, which an instruction multiplies by pairs, or in tiles, when they are packed.  (Granite Rapids, bf16, one thread, beside tiles of packed columns: 1, 2 and 4 rows by 1024² 0.18, 0.24 and 0.32, by 4096² 0.19 to 0.22 of the time; 8 by 1024² as long as tiles of columns that are copied as they lie, by 256² 1.17.)
+DOTTED_SMALL_FLOATS = 4
 # Rows for which they are where an instruction multiplies words of them (two threads, i8, against panels: 8 rows of 1024 to 4096 0.18 to 0.25, 32 0.5, 64 by 1024² 0.8, 96×192×768 1.6, 128³ 1.5; in one thread 2.4, 2.1 of the time).
 DOTTED_WORDS = 64
 # Elements of a reduction from which on few columns are turned over for it: with fewer, the sums of lanes cost more than lanes that stay empty.
@@ -59,32 +57,28 @@ TURNED_DEPTH = 64
 TURNED_ROWS = 8
 # And of these columns at most, and those of words turned over too.  (Zen 4, one thread, beside strips: 2000×512×10 as they lie 0.42, 2048×512×12 turned over 0.52; bytes beside tiles in place: by 12 0.42 and 0.15, by 24 and 48 0.84, 0.85 and 0.2, 0.3.)
 TURNED_COLUMNS, TURNED_WORDS = 16, 48
+# The same of bytes that are multiplied in tiles else, and rows up to which their columns are streamed by.  (Granite Rapids, one thread, turned over or streamed beside packed tiles: 2048×512×4 0.74, ×12 1.9, 1000×1024×5 0.8, 4000×1024×16 1.96; 1, 2, 4 rows by 1024² 0.45, 0.8, 1.3, 8 2.7, 4 and 16 by 256² 1.3 and 4 times as long.)
+TURNED_TILES, STREAMED_TILES = 6, 3
 DOTTED_BLOCKED = 16  # and rows for which they are read so in blocks; with more they are packed
-# The same where there are registers for tiles of four rows.  (Zen 4, f32, against panels of each thread's own: 20 rows of 1000² and 2048² 0.70 and 0.67 of the time, 24 of 1024 × 4096 0.98 and with two threads 0.81, 32 of it and of
-# 4096 × 1024 1.0 and 0.86, 48 of 1000² and 2048² 0.92 and more than 1; AVX2, tiles of two rows, 20 of 2048² 1.34.)
-DOTTED_TILES = 32
+# The same where there are registers for tiles of four rows.  (Zen 4, f32, against panels of each thread's own: 20 rows of 1000² and 2048² 0.70 and 0.67 of the time, 24 of 1024 × 4096 0.98 and with two threads 0.81, 32 of it and of 4096 × 1024 1.0 and 0.86, 48 of 1000² and 2048² 0.92 and more than 1; AVX2, tiles of two rows, 20 of 2048² 1.34.)
+DOTTED_TILES, DOTTED_DOUBLES = 32, 20
 OWN_ROWS = 128  # rows for which each thread packs its own panels of columns
 STRIP_ROWS = 48  # rows of each thread from which on it packs strips of columns for itself (two threads, f32, against panels of each thread's own columns: 112×1000×1000 0.99, 96×512×2000 1.05, 100×512×512 1.09, 112×300×300 1.15, 120×512×200 1.36, 64×512×2000 0.91 × as fast)
-# Rows of each thread from which on it does so in pieces of a deep reduction, and columns for each of them, where the result is small, as a layer's gradient by its weights is (two threads, f32, against panels; rows side by
-# side: 5000×128×128 1.5, 20000×64×64 1.67, 8000×100×100 1.36, 4096×256×256 1.2 to 1.5, 1500×350×350 1.0, 2048×512×512 0.76 × as fast; along the reduction 64×20000×64 1.48, 64×1000×256 1.11).
+# Rows of each thread from which on it does so in pieces of a deep reduction, and columns for each of them, where the result is small, as a layer's gradient by its weights is (two threads, f32, against panels; rows side by side: 5000×128×128 1.5, 20000×64×64 1.67, 8000×100×100 1.36, 4096×256×256 1.2 to 1.5, 1500×350×350 1.0, 2048×512×512 0.76 × as fast; along the reduction 64×20000×64 1.48, 64×1000×256 1.11).
 DEEP_ROWS, DEEP_WIDTH = 24, 4
-STRIP_DEPTH = 32  # and elements of the reduction: with fewer, what takes the time is the result, which strips go through in short pieces (1000 × 16 × 1000: 0.85 × as fast as whole rows)
+STRIP_DEPTH = 32  # and elements of the reduction: with fewer, what takes the time is the result, which strips go through in short pieces (1000 × 16 × 1000: 0.85 × as fast as whole rows), and no copy pays (Granite Rapids, one thread, in place beside panels: 30000×17×64 0.47, 10000×20×200 0.65, 1000×24×1000 0.84, 10000×32×200 0.68 of the time)
 STRIP_TILES = 64  # tiles of rows that strips go by before the next rows: what they read of 512 along the reduction stays in the second cache
-# Multiply-adds for each lane of a vector from which on strips are packed, and up to which rows that are read in place are no slower than panels of them.  (Golden Cove, one thread, f32, arrays 16 bytes off a line, against
-# tiles in place: 136³ and 144³ 0.85, 176³ 0.87, 128×144×256 0.83, 128³, 128×512×100, 256×96×256 and 192³ 0.96, 160³ and 128×256×128 1.05 × as fast; against panels, two threads: 256³ 1.2, 384³ 1.1, 512³ 1.05; f64 256³ 1.25.)
+# Multiply-adds for each lane of a vector from which on strips are packed, and up to which rows that are read in place are no slower than panels of them.  (Golden Cove, one thread, f32, arrays 16 bytes off a line, against tiles in place: 136³ and 144³ 0.85, 176³ 0.87, 128×144×256 0.83, 128³, 128×512×100, 256×96×256 and 192³ 0.96, 160³ and 128×256×128 1.05 × as fast; against panels, two threads: 256³ 1.2, 384³ 1.1, 512³ 1.05; f64 256³ 1.25.)
 STRIP_WORK, MOST_STRIP_WORK = 7 << 16, 1 << 23
 MOST_SIDE_WORK = 4194304  # the same where a tile's rows lie side by side, so that each step reads another line (one thread, f32, against panels: 256³ 1.08, 384³ 1.07, 512³ 0.96 × as fast)
 SCREENED = 8  # registers that do not accumulate where two ways to multiply meet after a tile: clang 14 spills accumulators inside the loop with fewer
 PIECE_DEPTH = 64  # of the last axis of a reduction from which on shared panels hold one position of the others (two threads: 3×70×1301×81 1.6, 4×700×301×801 1.2, 8×1000×500×1000 1.1 × as fast; 50×60×64×40, with little work in each, 0.66)
 STREAM_TILES = 8  # column tiles whose sums stay in the first cache while the column operand streams by
-# Bytes of the last cache that a core can count on, for a result and for what it is made of: a rented one shares it with strangers.  (Two cores beside 260 MB: copies of 8 MB 44 GB/s by plain and 61 by streaming stores, of 32 MB 25 and 53;
-# what was stored is then read at 60 and 52 in place of 31.  Two beside 32 MB, one thread and two, past the caches: relu of 8, 10, 12, 16 MB 1.42, 1.1, 0.8, 0.7 and 0.5 to 1.5, 1.2, 0.87, 0.66 of the time, x + y, whose three tensors are half as large again, of 4, 6, 8, 12
-# 1.06, 0.84, 0.53, 0.61 and 0.95, 1.14, 0.64, 0.66; AVX2 relu of 8, 10, 12 1.7, 1.3, 0.98, x + y of 4, 6, 8 1.26, 1.05, 0.63.)
+# Bytes of the last cache that a core can count on, for a result and for what it is made of: a rented one shares it with strangers.  (Two cores beside 260 MB: copies of 8 MB 44 GB/s by plain and 61 by streaming stores, of 32 MB 25 and 53; what was stored is then read at 60 and 52 in place of 31.  Two beside 32 MB, one thread and two, past the caches: relu of 8, 10, 12, 16 MB 1.42, 1.1, 0.8, 0.7 and 0.5 to 1.5, 1.2, 0.87, 0.66 of the time, x + y, whose three tensors are half as large again, of 4, 6, 8, 12 1.06, 0.84, 0.53, 0.61 and 0.95, 1.14, 0.64, 0.66; AVX2 relu of 8, 10, 12 1.7, 1.3, 0.98, x + y of 4, 6, 8 1.26, 1.05, 0.63.)
 SHARE = 12 << 20
 STREAM_DEPTH = 8  # its rows that are read side by side: so many products before a sum goes back to memory
 WINDOW_ROWS = 4  # rows of results that share a copy of what their windows read
-# The same where vectors are along the row, so that a copy is used for a few results only, and rows of results that share what is loaded of the filter and the loops over it.  (Depthwise, 64 channels of 56 × 56 by 3 × 3,
-# two threads: 16 rows and tiles of 2 1.6 times as fast as 4 rows one by one, 8 and 2 1.5, 16 and 4 1.5; 64 channels of 224 × 224 to 3 1.3 times; columns of a tile of short rows: loads of 64 bytes that begin anywhere lie in two lines, of 32 in one every other time.)
+# The same where vectors are along the row, so that a copy is used for a few results only, and rows of results that share what is loaded of the filter and the loops over it.  (Depthwise, 64 channels of 56 × 56 by 3 × 3, two threads: 16 rows and tiles of 2 1.6 times as fast as 4 rows one by one, 8 and 2 1.5, 16 and 4 1.5; 64 channels of 224 × 224 to 3 1.3 times; columns of a tile of short rows: loads of 64 bytes that begin anywhere lie in two lines, of 32 in one every other time.)
 ALONG_ROWS, ALONG_TILE, USUAL_TAPS, NARROW_ROW = 16, 2, 3, 8
 # Threads that share blocks of WINDOW_ROWS evenly: more have other axes to share, and shorter blocks copy more than they use.  (28 × 28, 128 channels to 128, two threads, eight blocks for seven 1.13 times as fast.)
 EVENLY = 4
@@ -98,8 +92,7 @@ TURN_LONG = 2  # the same where the rest of the reduction may be as long as one 
 TURN_PANELS = 2  # wide panels from which on tiles of half a row and a wide panel, which one thread packs, take less time than those of few positions and a panel that threads pack together: one for each of two threads
 TURN_IMAGES = 4  # and positions along the axis before
 STRIP_PANELS = 4  # panels of columns that are copied side by side (1024² floats, rows of 4 KiB: 0.9 ms for 1.3 of 20; with 8 and 16 the same)
-# Of the second cache the part that a panel of packed columns may take which comes from there, and bytes of it that such a panel has in the first at least.  The deeper panels are, the less often partial sums come
-# and go.  (Golden Cove, 2 MiB, two threads, f32, 1024 for 512: 1000³ and 1536³ 1.05 × as fast.)
+# Of the second cache the part that a panel of packed columns may take which comes from there, and bytes of it that such a panel has in the first at least.  The deeper panels are, the less often partial sums come and go.  (Golden Cove, 2 MiB, two threads, f32, 1024 for 512: 1000³ and 1536³ 1.05 × as fast.)
 PANEL_PART, PANEL_LEAST = 16, 2
 # Bytes from which on the last cache is that of many cores, and a panel from there is waited for (Golden Cove, 105 MiB, asked for ahead: 1000³ 1.07, 2048³ 1.2 × as fast)
 FAR = 64 << 20
@@ -108,26 +101,20 @@ FEW_COLUMNS = 8  # with fewer columns, most lanes of a vector of them are empty:
 FEWER_COLUMNS = 2  # the same where vectors along the row would be gathered
 PIECES = 64  # of a reduction without parallel loops, at most: enough to be shared evenly by as many threads as read memory at its full speed
 PIECE = 4096  # elements of such a piece, or a multiple: what one core sums faster than another is woken
-# Bytes that are asked for ahead of time: of rows that memory chooses (300 floats 1.3 × as fast, 32 1.2 ×), and of what a long axis reads in order, across the end of a page (exp of 4096² by 1, 2, 4 and
-# 8 KiB ahead: 0.97, 1.02, 1.04 and 1.07 of a copy, without 0.96).  With less one waits, with more the first cache loses what it holds.
+# Bytes that are asked for ahead of time: of rows that memory chooses (300 floats 1.3 × as fast, 32 1.2 ×), and of what a long axis reads in order, across the end of a page (exp of 4096² by 1, 2, 4 and 8 KiB ahead: 0.97, 1.02, 1.04 and 1.07 of a copy, without 0.96).  With less one waits, with more the first cache loses what it holds.
 AHEAD = 8192
 # Places at once in which the next row is asked for.  In one thread that waits for each line (10 GB/s), softmax and logsumexp of 4096² take 0.88 and 0.84 of the time with one place, layer norm 0.71.
 PLACES = 4
 NEXT_ROW_CACHE = 2  # how near it comes: in the first cache it would take the place of the row that is worked on, and of what all rows share (rows of 4096: RMS norm 1.02 to 1.07, layer norm 1.0 to 1.2 times as fast)
-# Of the first cache the part that a row may take where the next one comes there all the same, since rows share nothing: results, or what they are made of, have their places there too.  (4096²: softmax 0.92, logsumexp 0.95 to
-# 0.97, log_softmax 0.85 to 1.0 of the time, layer norm without scale and shift 0.86, rows divided by their norm 0.90; logsumexp of 1024 × 16384 0.96.  Where strangers share the cores, softmax 0.99 to 1.05.)
+# Of the first cache the part that a row may take where the next one comes there all the same, since rows share nothing: results, or what they are made of, have their places there too.  (4096²: softmax 0.92, logsumexp 0.95 to 0.97, log_softmax 0.85 to 1.0 of the time, layer norm without scale and shift 0.86, rows divided by their norm 0.90; logsumexp of 1024 × 16384 0.96.  Where strangers share the cores, softmax 0.99 to 1.05.)
 ROWS_NEAR = 3
-# Bytes after which such a hint is given again, beside stores that go past the caches, and once more; rows that are longer than so many.  Stores that wait for memory take each buffer that becomes free, and hints that find none are
-# dropped: the row is read by the pass that it was asked for.  (Zen 4, RMS norm of 4096² 0.93 of the time where a copy is 54 GB/s, in one thread 0.84, of 1000 × 16384 0.87; of 4096 × 4097 0.88; of
-# 2048 columns 1.04, in the second cache 1.08; by AVX2, whose stores of half a line take longer to issue, 0.97 to 1.07, so not there.  By hand, 40 instructions that do nothing beside each line, for which stores do not pile up, 0.7 in one thread, 0.9 in two.)
+# Bytes after which such a hint is given again, beside stores that go past the caches, and once more; rows that are longer than so many.  Stores that wait for memory take each buffer that becomes free, and hints that find none are dropped: the row is read by the pass that it was asked for.  (Zen 4, RMS norm of 4096² 0.93 of the time where a copy is 54 GB/s, in one thread 0.84, of 1000 × 16384 0.87; of 4096 × 4097 0.88; of 2048 columns 1.04, in the second cache 1.08; by AVX2, whose stores of half a line take longer to issue, 0.97 to 1.07, so not there.  By hand, 40 instructions that do nothing beside each line, for which stores do not pile up, 0.7 in one thread, 0.9 in two.)
 AGAIN, AGAIN_ROW = 2048, 8192
-# Passes over rows that come from memory, side by side: rows of a block, where before the first and behind the last a pass has none beside it; turns of the columns, with fewer what is done beside them weighs more (softmax of
-# 256 to 3000 columns 0.79 to 0.93, of 100 and 160 0.98, of 128 whose rows begin anywhere 1.6 of the time); places where the next row is asked for (with four, rows of 2048 take 0.93 and not 0.82 of the time, others as long).
+# Passes over rows that come from memory, side by side: rows of a block, where before the first and behind the last a pass has none beside it; turns of the columns, with fewer what is done beside them weighs more (softmax of 256 to 3000 columns 0.79 to 0.93, of 100 and 160 0.98, of 128 whose rows begin anywhere 1.6 of the time); places where the next row is asked for (with four, rows of 2048 take 0.93 and not 0.82 of the time, others as long).
 REGISTERS_IN_TURN = 32  # at least, for passes side by side: AVX2 with 16 is slower so, why was not looked into (Zen 4, softmax of 4096² floats 1.16 times as long so by clang, 1.28 by gcc)
 ROWS_IN_TURN, TURNS_IN_TURN, PLACES_IN_TURN = 64, 4, 2
 BLOCKS_IN_TURN = 4  # for each thread, at least: fewer are shared unevenly
-# Of what memory takes the part that they may compute for, or more of it: with more to compute than that, memory does not wait (softmax of f32 0.86 to 0.97, of f64 0.87 to 0.99, of bf16 1.0 to 1.03, of tanh 1.0 to 1.04 of the
-# time; where none computes for long, rows divided by their norm 0.93 to 1.02).
+# Of what memory takes the part that they may compute for, or more of it: with more to compute than that, memory does not wait (softmax of f32 0.86 to 0.97, of f64 0.87 to 0.99, of bf16 1.0 to 1.03, of tanh 1.0 to 1.04 of the time; where none computes for long, rows divided by their norm 0.93 to 1.02).
 COMPUTED_IN_TURN = 2
 KEPT_IN_TURN = 2  # rows that lie between the passes (softmax of the sum of two matrices, with three of them, 0.92 to 1.19 of the time)
 NEXT_ROW = 4  # of the second cache the part that a row may take which is asked for while another is worked on (layer norm: rows of a quarter of it 0.8 of the time, of a half 1.15)
@@ -137,20 +124,14 @@ CHUNK = 32  # rows of such a chunk: two of 128 floats are in the first cache (ei
 CHUNK_PART = 3 / 4  # of the first cache that two chunks may take, the one that is read and the next
 POINTERS = 8  # rows that are read side by side: their addresses, and those of what is asked for, are in registers (16 of them: 1.15 × the time, from the second cache)
 NEAR = 8192  # bytes ahead that is asked for of what a loop reads once, from one end to the other, in pieces: as much as a core needs on its way for 60 GB/s (with 4096 0.85 of it); twice that leaves the first cache too soon
-# Bytes ahead that are asked for into the second cache beside, and chunks of `CHUNK` rows, where a buffer comes from memory (`far_least`): that answers later than the last cache, and the first cache has few lines on
-# their way at a time.  (Two threads, a cache of 8192 positions, 128 floats deep, in busy hours: four queries of eight heads by hand 1.15 to 1.45 times as fast, with 16 KiB as fast as with 64, in a calm hour no faster;
-# one query of eight heads 1.08, of 32 heads 1.1.)  Tiles of a long axis ask so far ahead too (Zen 4, against the next tile in four places at once: logsumexp of 4096² 0.78 to 0.86, of 10^7 0.84 to 0.92,
-# layer norm of 200 × 100000 0.93, log_softmax of 1000 × 20000 0.86 to 0.99, of 4096², whose rows are read again, 0.96 to 1.08 of the time; 16 KiB ahead logsumexp of 4096² 0.87 to 0.94, 8 KiB 1.1 to 1.2).
+# Bytes ahead that are asked for into the second cache beside, and chunks of `CHUNK` rows, where a buffer comes from memory (`far_least`): that answers later than the last cache, and the first cache has few lines on their way at a time.  (Two threads, a cache of 8192 positions, 128 floats deep, in busy hours: four queries of eight heads by hand 1.15 to 1.45 times as fast, with 16 KiB as fast as with 64, in a calm hour no faster; one query of eight heads 1.08, of 32 heads 1.1.)  Tiles of a long axis ask so far ahead too (Zen 4, against the next tile in four places at once: logsumexp of 4096² 0.78 to 0.86, of 10^7 0.84 to 0.92, layer norm of 200 × 100000 0.93, log_softmax of 1000 × 20000 0.86 to 0.99, of 4096², whose rows are read again, 0.96 to 1.08 of the time; 16 KiB ahead logsumexp of 4096² 0.87 to 0.94, 8 KiB 1.1 to 1.2).
 NEXT_FAR, FAR_CHUNKS = 32768, 3
-# What comes from memory is asked for so often at most, from so many bytes ahead on, and fewer times the more vector operations a line takes: one fewer for each time that these fit into so many.  A core waits for few lines at a
-# time, and drops what it is asked for beside them; where a line is soon worked on, that is the rule.  Where nothing is dropped, each hint costs the second cache a turn.  (Zen 4, two threads, a cache of 8192 positions, f32, against
-# once; where a plain read is 100 GB/s, 55, 30: one query of eight heads 128 floats deep, twice 0.98, 0.90, 0.84, three times 1.06, 0.87, 0.81, four times 1.19, 0.86, 0.76; one of 32 heads 64 deep, from memory, 0.85, 0.77 and 0.73;
+# What comes from memory is asked for so often at most, from so many bytes ahead on, and fewer times the more vector operations a line takes: one fewer for each time that these fit into so many.  A core waits for few lines at a time, and drops what it is asked for beside them; where a line is soon worked on, that is the rule.  Where nothing is dropped, each hint costs the second cache a turn.  (Zen 4, two threads, a cache of 8192 positions, f32, against once; where a plain read is 100 GB/s, 55, 30: one query of eight heads 128 floats deep, twice 0.98, 0.90, 0.84, three times 1.06, 0.87, 0.81, four times 1.19, 0.86, 0.76; one of 32 heads 64 deep, from memory, 0.85, 0.77 and 0.73;
 # four queries of eight heads twice 0.88, 0.98, 0.89, three times 0.96, 0.94, 0.87, four times 1.05, 0.91, 0.92; eight 64 deep four times 1.02 to 1.05, and with AVX2 four 1.0 to 1.18.  From 32 to 64 KiB ahead all takes as long.
 # Of buffers that the last cache may hold, from 8 to 32 MB, three times costs one query 1.33 of the time in a calm hour and brings 0.78 in a busy one, so they are asked for once, 1.09 and 0.97.)
 FAR_TIMES, DROPPED_WORK, FARTHEST, FARTHEST_CHUNKS = 3, 4, 49152, 6
 FAR_LEAST = 24 << 20  # bytes of a matrix from which on the rows of a sum are asked for from memory
-# Bytes ahead of which rows that one reduction reads are asked for in the second cache where they come from memory, and of such a row at least, on machines with a wide first cache.  (Granite Rapids, one thread and two, sums of rows of
-# 64, 128, 512, 4096, 16384 floats, 60 to 80 MB: 0.58 to 0.82 and 0.92, 0.77 and 0.84, 0.98 and 0.88, 0.99 and 0.97, 0.99 and 1.0 of the time, by 8 and 32 KiB as long; of 33, between two loops of the same rows one of which asks, 1.25 and 1.5;
+# Bytes ahead of which rows that one reduction reads are asked for in the second cache where they come from memory, and of such a row at least, on machines with a wide first cache.  (Granite Rapids, one thread and two, sums of rows of 64, 128, 512, 4096, 16384 floats, 60 to 80 MB: 0.58 to 0.82 and 0.92, 0.77 and 0.84, 0.98 and 0.88, 0.99 and 0.97, 0.99 and 1.0 of the time, by 8 and 32 KiB as long; of 33, between two loops of the same rows one of which asks, 1.25 and 1.5;
 # from the last cache, 2048², as long; from the second one 1.3.)
 ONCE_AHEAD, ONCE_ROW = 16384, 256
 # Bytes ahead of which machines with a wide first cache are asked for short rows that are worked off together, to be read and to be stored into.  (Granite Rapids, one thread, 40 to 77 MB, 1, 2, 4 KiB: softmax of 20, 33, 64, 128 floats 0.87, 0.87, 0.86, 0.81, 0.81, 0.80, 0.97, 0.94, 1.06, 0.79, 0.90, 1.03 of the time, layer norm of 20, 40, 64, 128 0.94, 0.92, 0.89, 0.86, 0.80, 0.76, 0.87, 0.91, 0.97, 0.76, 0.86, 0.83, RMS norm 0.90, 0.79, 0.75, 0.87, 0.85, 0.81, 0.79, 0.83, 0.85, 1.0.)
@@ -168,15 +149,13 @@ JUMPS, FEW_LINES = 8, 4  # of a row, at least; lines of a piece that no prefetch
 TOGETHER_ANYWHERE, VECTORS_TOGETHER = 512, 256
 ROWS = 4  # of such a reduction that are read side by side
 WIDE_FIRST = 48 << 10  # bytes of a first cache that has room for what several rows ask for, beside what they share
-# Rows of a sum that come from memory: where some are up to so many bytes in all, the next ones are asked for one after the other, longer ones side by side, so many bytes ahead.  (Zen 4, two threads, beside the latter: 30000 × 500
-# floats 0.65, 8000 × 2048 0.95 to 1.05, 4096² 1.0 to 1.08, 2048 × 8192 1.02 to 1.1 of the time.)
+# Rows of a sum that come from memory: where some are up to so many bytes in all, the next ones are asked for one after the other, longer ones side by side, so many bytes ahead.  (Zen 4, two threads, beside the latter: 30000 × 500 floats 0.65, 8000 × 2048 0.95 to 1.05, 4096² 1.0 to 1.08, 2048 × 8192 1.02 to 1.1 of the time.)
 BLOCK_AHEAD, SIDE_AHEAD = 1 << 16, 2048
 TURNS_AHEAD = 4  # turns of a loop over several rows that are asked for: the prefetchers of machines follow fewer streams, and none across a page
 BLOCK_ROWS = 64  # rows of a block that one thread takes: more amortise nothing (a panel of columns comes from the caches anyway), fewer blocks are shared unevenly
 THREADS = 256  # of a GPU block, each for a position of its own
 EACH = 4  # positions of a thread (H100: x + y at 99 % of a copy, 89 % by one each)
-# Threads for one row, and how much each of them reduces between two barriers, at least.  (H100, rows of 8192: layer norm 0.23 ms, 0.33 by 256, for as many rows as a processor then works on lie in its first cache,
-# where what is read again is found; softmax, in pieces of 4096, 0.24 by 256, 0.37 by 512.)
+# Threads for one row, and how much each of them reduces between two barriers, at least.  (H100, rows of 8192: layer norm 0.23 ms, 0.33 by 256, for as many rows as a processor then works on lie in its first cache, where what is read again is found; softmax, in pieces of 4096, 0.24 by 256, 0.37 by 512.)
 ROW_THREADS, ROW_WORK = 512, 16
 WARP = 32  # threads of a GPU that run in step and read memory together
 LINES = 16  # of as many threads, one behind the other, where a reduction goes across memory (H100, sums of columns, 8192² floats: 0.125 ms, of 8 lines 0.135; of 32, beside which a thread has 64 registers, 0.121)
@@ -219,6 +198,11 @@ FEW_WORDS = InPlace(1 << 15, 4)  # packed, neighbours are multiplied by one inst
 FEW_SMALL_FLOATS = InPlace(1 << 62, 2, rows=32, work=1 << 21)
 FEWEST_ON_TILES = 9  # rows that share what is read once: fewer are done sooner by vectors (Sapphire Rapids, a cache of 8192 by 128 in bf16: eight 0.94 × as fast on tiles, nine 1.1, twelve 1.2, sixteen 1.7)
 FEW_OF_TILES = InPlace(1 << 11, 2)  # and tiles of them (64³ as fast, 128³ 3 × as fast packed; 32 rows by 1024² 1.4 ×, 16 rows 0.8)
+
+
+# Elements of columns that lie along the reduction from which on they are the rows of tiles where there are fewer rows: squares that are turned over take longer than copies.  (Granite Rapids, one thread, bf16: 16, 64 and 256 rows by 1024² 0.6, 0.7
+# and 0.85, 16 by 4096² 0.5, 512 by 1024² 0.9, 1000³ 1.05, 16 by 512² 1.06, 16, 64 and 256 by 256² 1.16, 1.02 and 1.03 of the time.)
+EXCHANGED = 1 << 19
 
 
 class Blocking(NamedTuple):
@@ -346,14 +330,29 @@ def first_lanes(target: Target) -> bool:
     return target.vector_bytes >= 32
 
 
+def turned_columns(target: Target, lanes: int) -> int:
+    """Columns up to which they are turned over where they could be read in place, by vectors of so many lanes.  Two multiply-adds a cycle, of whole vectors, leave no time for two loads of each.  (Granite Rapids, one thread, in place beside
+    turned over, of 1000² by columns, in a quiet hour and beside other work: f32, 5 1.16, 8 0.92 and 1.48, 12 0.82 and 1.06, 16 0.74 and 0.89; f64, 4 0.88 and 1.21, 6 0.74 and 0.98, 8 0.65 and 0.91, 12 0.64 and 0.66 of the time.)"""
+    return lanes * 3 // 4 if target.vector_bytes >= 64 and target.multiply_adds > 1 else TURNED_COLUMNS
+
+
+def few_rows_of_blocks(target: Target) -> int:
+    """Rows up to which columns in blocks are read as they lie, for lanes of a block.  (Blocks of 32 bytes, 1024², one thread.  Zen 4: 1, 2, 3 rows as they lie 38, 56, 74, in tiles of 4 70, 68, 65 µs.  Granite Rapids, which does twice as much
+    in a cycle, as they lie beside tiles: 3 rows 0.65, 4 0.8, 6 1.0, 8 1.24 of the time; of 4 bits 0.68, 0.8, 1.0, 1.33; 3 and 4 rows by 4096² 0.57 and 0.7.)"""
+    return 4 if target.vector_bytes >= 64 and target.multiply_adds > 1 else 2
+
+
 def rows_together(target: Target) -> int:
     """Rows with accumulators each that share an operand, as far as there are registers for all."""
     return _power_below((target.vector_registers - LOADED) // ACCUMULATORS, 1, ACCUMULATORS)
 
 
-def rows_dotted(target: Target) -> int:
-    """Rows for which columns that lie along the reduction are read as they lie, in blocks of it."""
-    return DOTTED_TILES if rows_together(target) == ACCUMULATORS else DOTTED_BLOCKED
+def rows_dotted(target: Target, size: int) -> int:
+    """Rows for which columns of elements of so many bytes that lie along the reduction are read as they lie, in blocks of it.  (Granite Rapids, one thread, f64, in panels of each thread's own beside them: 20, 24, 28 and 32 rows of 1024² 1.1 to
+    1.2, 0.9, 1.0 and 0.83, 32 of 2048² 0.72 of the time.)"""
+    if rows_together(target) != ACCUMULATORS:
+        return DOTTED_BLOCKED
+    return DOTTED_DOUBLES if size >= 8 and target.multiply_adds > 1 else DOTTED_TILES
 
 
 def rows_ahead(target: Target) -> int:

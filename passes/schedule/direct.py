@@ -49,6 +49,7 @@ from .cost import (
     SINGLE_AMONG,
     STREAM_DEPTH,
     STREAM_TILES,
+    STRIP_DEPTH,
     UNPACKED,
     VECTORS,
     WIDE_VECTORS,
@@ -121,15 +122,24 @@ def _near(plan: Plan, found: Contraction, few: InPlace) -> int:
     return min(plan.target.l2 * 3 // 4 // found.accumulator.dtype.bytes, few.elements)
 
 
+def far(plan: Plan, found: Contraction) -> Expr:
+    """Whether the column operand of floats does not stay in the second cache."""
+    return const(_near(plan, found, FEW)).lt(_length(plan, found))
+
+
 def _fits(plan: Plan, found: Contraction, block: Blocking, few: InPlace) -> Expr:
     """The column operand stays in the second cache, or in a few times that and there are not many rows, but enough for all threads.  Where the last cache is far: it stays in the second one, and too little is done with it to pay
-    for a copy, or one vector holds all columns, of which panels would be half empty."""
+    for a copy, or with each of its elements, or one vector holds all columns, of which panels would be half empty."""
     target, dtype = plan.target, found.accumulator.dtype
     length, rows, columns = _length(plan, found), plan.loop(found.rows[-1]).stop, plan.loop(found.column).stop
     most, beyond = _near(plan, found, few), min(target.l2 * BEYOND // dtype.bytes, few.elements) if block.wide_columns else 0
     near = length.le(const(most))
     if panels_ahead(target):
-        return both(near, call("bit_or", columns.le(const(target.lanes(dtype))), _work(plan, found).le(_unpacked(plan, found)))) or TRUE
+        short = product(plan.loop(axis).stop for axis in found.reduced).lt(const(STRIP_DEPTH))
+        return (
+            both(near, call("bit_or", call("bit_or", short, columns.le(const(target.lanes(dtype)))), _work(plan, found).le(_unpacked(plan, found))))
+            or TRUE
+        )
     limits = ((const(DIRECT_ROWS * target.cores), rows), (rows, const(OWN_ROWS)), (length, const(beyond)))
     near = near if beyond <= most else call("bit_or", near, both(*(a.le(b) for a, b in limits)) or TRUE)
     return near if not few.rows else both(near, call("bit_or", rows.le(const(few.rows)), _work(plan, found).le(const(few.work)))) or TRUE
@@ -143,13 +153,13 @@ def _unpacked(plan: Plan, found: Contraction) -> Expr:
     return const(UNPACKED * plan.target.lanes(found.accumulator.dtype))
 
 
-def streamed(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:
-    """Schedule a contraction of few rows, or of so few that a tile of `direct` would be half empty: the condition on the sizes; None (and an unchanged plan) where it is never worth it.  `few` as for `direct`."""
+def streamed(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW, most: int = 0) -> Expr | None:
+    """Schedule a contraction of few rows, or of so few that a tile of `direct` would be half empty: the condition on the sizes; None (and an unchanged plan) where it is never worth it.  `few` as for `direct`; `most` rows, if not 0."""
     if len(found.rows) != 1 or len(found.reduced) != 1:
         return None
     rows, far = plan.loop(found.rows[0]).stop, const(_near(plan, found, few)).lt(_length(plan, found))
     condition = call("bit_and", rows.le(const(few.tiles * block.direct_rows)), call("bit_or", rows.le(const(block.direct_rows * 2 // 3)), far))
-    condition = simplify(condition, plan.facts.known)
+    condition = simplify(rows.le(const(most)) if most else condition, plan.facts.known)
     reason = "few rows: the column operand is read once, as it lies, in blocks of columns whose sums stay in the first cache"
     return tried_where(plan, condition, reason, lambda: _stream(plan, found, block))
 

@@ -110,11 +110,13 @@ def sink(kernel: Kernel, facts: Facts, axis: str, inline: int = 0) -> Kernel:
             C[i, j] = … t               C[i, j] = … t
 
     No `let` is an extent of the loop or reads what the loop writes.  What stays the same in a loop is taken out of it again after the schedule.  With inline=1 it is written out
-    where it is used, so that steps see what an operand is made of.
+    where it is used, so that steps see what an operand is made of; other statements may stand beside the loop then.
     """
     loop = find(kernel, axis)
     path = around(kernel, axis)
     outer = path[-2] if len(path) > 1 else None
+    if inline and isinstance(outer, Loop) and any(isinstance(s, Let) for s in outer.body):
+        return replace_loop(kernel, outer.axis, lambda o: (replace(o, body=_inline_lets(o.body)),))
     if not isinstance(outer, Loop) or outer.body[-1] is not loop or len(outer.body) < 2 or not all(isinstance(s, Let) for s in outer.body[:-1]):
         raise StepError(f"sink: `{axis}` is not alone in a loop, after `let`s")
     names = {s.name for s in outer.body if isinstance(s, Let)}
@@ -123,8 +125,6 @@ def sink(kernel: Kernel, facts: Facts, axis: str, inline: int = 0) -> Kernel:
     changed = {b for s in outer.body if isinstance(s, Let) for b in s.value.buffers} & written(loop.body)
     if changed:
         raise StepError(f"sink: `{axis}` writes {', '.join(sorted(changed))}, which is read before it")
-    if inline:
-        return replace_loop(kernel, outer.axis, lambda o: (replace(o, body=_inline_lets(o.body)),))
     body = list(loop.body)
     for let in reversed(outer.body[:-1]):
         assert isinstance(let, Let)

@@ -1,5 +1,4 @@
-"""Steps that use a machine's products of neighbours (`ir/instructions.py`): `dot` makes words of the operands, `offset` gives a product of integers the signs that the machine wants,
-`screen` keeps an instruction away from numbers that it takes for zeros."""
+"""Steps that use a machine's products of neighbours (`ir/instructions.py`): `dot` makes words of the operands, `screen` keeps an instruction away from numbers that it takes for zeros."""
 
 from __future__ import annotations
 
@@ -9,31 +8,17 @@ from functools import reduce
 from itertools import takewhile
 from typing import NamedTuple
 
+from ...ir.bounds import Range
 from ...ir.dtypes import DType, bf16, f32, i8, i32, u8, u16, u32
 from ...ir.expr import ONE, ZERO, Expr, both, call, cast, ceildiv, const, load, make, minimum, var, where
 from ...ir.instructions import INSTRUCTIONS, TILES, Dot, Tile
-from ...ir.kernel import (
-    Alloc,
-    Block,
-    Buffer,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Stmt,
-    Store,
-    identity_of,
-    map_block,
-    map_expressions,
-    statements,
-    substitute_block,
-    with_blocks,
-)
+from ...ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Stmt, Store, map_block, map_expressions, statements, with_blocks
 from ...ir.places import block_of, homes_in, inner, path_of
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
-from .tree import Facts, StepError, around, copy, find, fresh, local_buffers, names_taken, replace_in, replace_loop, walk_paths, written
+from . import fields
+from .tree import Facts, StepError, copy, find, fresh, local_buffers, names_taken, replace_loop, walk_paths, written
 
 SIGN, SIGNS = 128, 0x80808080  # between a byte with a sign and one without, and of all bytes of a word
 
@@ -43,6 +28,7 @@ class Factor(NamedTuple):
 
     element: Expr
     dtype: DType  # of what is multiplied
+    zero: Expr | None = None  # what is taken from it, in the type of the sum, the same all along the reduction
 
     @property
     def bits(self) -> Expr:
@@ -55,15 +41,20 @@ class Factor(NamedTuple):
 
 def factor(e: Expr) -> Factor | None:
     """What an operand of a product is in fewer bits; None where it is not seen to be anything that fits."""
-    if e.op == "add" and e.dtype is i32 and e.args[1].is_const and e.args[0].op == "cast":
-        moved = {(i8, SIGN): u8, (u8, -SIGN): i8}.get((e.args[0].args[0].dtype, e.args[1].attr))
-        return None if moved is None else Factor(e.args[0].args[0], moved)
+    if e.op in ("add", "sub") and e.dtype is i32:
+        x, c = e.args if e.op == "sub" or e.args[0].op == "cast" else reversed(e.args)
+        inner = factor(x)
+        if inner is None or inner.zero is not None or inner.dtype is not inner.element.dtype:
+            return None
+        zero = c if e.op == "sub" else const(-c.attr, i32) if c.is_const else call("neg", c)
+        moved = {(i8, -SIGN): u8, (u8, SIGN): i8}.get((inner.dtype, zero.attr)) if zero.is_const else None
+        return inner._replace(zero=zero) if moved is None else Factor(inner.element, moved)
     inner = e.args[0] if e.op == "cast" else None
     return Factor(inner, inner.dtype) if inner is not None and inner.dtype in (i8, u8, bf16) else None
 
 
-def factors(kernel: Kernel, axis: str) -> tuple[Loop, Store, Factor, Factor]:
-    """The reduction over `axis` where it sums products of two small elements.  StepError."""
+def factors(kernel: Kernel, axis: str, zeros: bool = False) -> tuple[Loop, Store, Factor, Factor]:
+    """The reduction over `axis` where it sums products of two small elements; with `zeros` something may be taken from them.  StepError."""
     loop = find(kernel, axis)
     s = loop.body[0]
     if loop.kind != "reduce" or loop.start is not ZERO or loop.step is not ONE or len(loop.body) != 1 or not isinstance(s, Store):
@@ -71,6 +62,8 @@ def factors(kernel: Kernel, axis: str) -> tuple[Loop, Store, Factor, Factor]:
     found = [factor(a) for a in s.value.args] if s.combiner == "add" and s.value.op == "mul" else []
     if len(found) != 2 or found[0] is None or found[1] is None:
         raise StepError(f"`{axis}` does not sum products of two elements that are small")
+    if any(f.zero is not None and (not zeros or axis in f.zero.names) for f in found if f is not None):
+        raise StepError(f"`{axis}` sums products of small elements from which something is taken")
     return loop, s, found[0], found[1]
 
 
@@ -86,17 +79,19 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str, multiple: int
     With signed=A two operands with a sign are multiplied by an instruction that wants one without, to which A is made, 128 higher; what that adds, another takes away word by word (-128 b is 128 (~b + 1)):
 
           acc[] add= ins.dot4_u8_i8:i32(ins.dot4_u8_i8:i32(512:i32, 0x80808080, ~w(B)), w(A) ^ 0x80808080, w(B))
+
+    The same takes a zero from the operand without a sign: (A[p] - z) B[p].
     """
     from .beyond import ragged, zero_beyond
 
     row = INSTRUCTIONS.get(instruction)
     if row is None:
         raise StepError(f"dot: no instruction `{instruction}`; there are {', '.join(INSTRUCTIONS)}")
-    loop, s, a, b = factors(kernel, axis)
-    moved = bool(signed) and a.dtype is b.dtype is row.right is i8 and row.left is u8
+    loop, s, a, b = factors(kernel, axis, zeros=True)
+    moved = bool(signed) and a.dtype is b.dtype is row.right is i8 and row.left is u8 and a.zero is b.zero is None
     if moved:
         a, b = (a, b) if signed in a.element.buffers else (b, a)
-        a = Factor(a.element, u8)
+        a = Factor(a.element, u8, const(SIGN, row.result))
     if (a.dtype, b.dtype) != (row.left, row.right):
         a, b = b, a
     if (a.dtype, b.dtype, s.value.dtype) != (row.left, row.right, row.result):
@@ -107,28 +102,42 @@ def dot(kernel: Kernel, facts: Facts, axis: str, instruction: str, multiple: int
         raise StepError("dot: neighbours are added in an order of their own, and --strict forbids it")
     together = row.neighbours * max(1, multiple)
     end = ragged(loop.stop, together, facts.known)
+    known = facts.known.with_ranges({axis: Range(ZERO, ceildiv(loop.stop, row.neighbours) - 1)})
 
     def word(f: Factor) -> Expr:
+        f = f._replace(element=fields.one_byte(f.element, loop))
+        places = [var(axis) * row.neighbours + k for k in range(row.neighbours)]
+        if not end and (whole := fields.word([substitute(f.element, {var(axis): at}) for at in places], known)) is not None:
+            return whole
         parts: list[Expr] = []
-        for k in range(row.neighbours):
-            at = var(axis) * row.neighbours + k
+        for k, at in enumerate(places):
             bits = substitute(f.bits, {var(axis): at})
             if end and (k or multiple > 1) and not zero_beyond(kernel, f.element, loop, together, facts.known):
                 bits = where(at.lt(reduce(minimum, end)), bits, const(0, u32))
-            parts.append(call("shift_left", bits, const(k * row.left.bits, u32)) if k else bits)
-        joined = parts[0]
-        for part in parts[1:]:
-            joined = call("bit_or", joined, part)
+            parts.append(bits)
+        joined = fields.joined(parts)
         # bytes 128 higher or lower, by their highest bits: of the zeros beyond the end too, which the other word multiplies by 0
         return joined if f.dtype is f.element.dtype else call("bit_xor", joined, const(SIGNS, u32))
 
     start = const(0, row.result)
-    if moved:
-        start = make("ins", row.result, (const(SIGN * row.neighbours, row.result), const(SIGNS, u32), call("bit_not", word(b))), row.name)
+    if b.zero is not None or (a.zero is not None and (row.left, row.right) != (u8, i8)):
+        raise StepError(f"dot: {instruction} has nothing taken from its second operand; `offset` takes it")
+    if a.zero is not None:  # -z b is z (~b + 1)
+        times = const(a.zero.attr * row.neighbours, i32) if a.zero.is_const else call("mul", a.zero, const(row.neighbours, i32))
+        start = make("ins", row.result, (times, _each_byte(a.zero), call("bit_not", word(b))), row.name)
     value = make("ins", row.result, (start, word(a), word(b)), row.name)
     return replace_loop(
         kernel, axis, lambda _: (replace(loop, stop=ceildiv(loop.stop, together) * max(1, multiple), body=(replace(s, value=value),)),)
     )
+
+
+def _each_byte(zero: Expr) -> Expr:
+    """The word of a byte four times.  StepError where a number is not seen to be a byte without a sign."""
+    if zero.is_const and 0 <= zero.attr <= fields.BYTE:
+        return const(zero.attr * fields.EACH, u32)
+    if zero.op != "cast" or zero.args[0].dtype is not u8:
+        raise StepError("dot: what is taken from an operand is no byte")
+    return call("mul", cast(u32, zero.args[0]), const(fields.EACH, u32))
 
 
 def screen(kernel: Kernel, facts: Facts, axis: str, lanes: tuple[str, ...] = ()) -> Kernel:
@@ -365,68 +374,6 @@ def _products(row: Dot, a: Expr, b: Expr) -> Expr:
     for v in values[1:]:
         result = call("add", result, v)
     return result
-
-
-def offset(kernel: Kernel, facts: Facts, axis: str, buffer: str) -> Kernel:
-    """Give one factor of a sum of products the other sign: bytes from -128 to 127 become bytes from 0 to 255, or the other way round.
-
-                                                                alloc B.sums: i32[N] shared
-                                                                for j.b in 0 .. N parallel:
-                                                                  alloc sum: i32[] register
-                                                                  sum[] = 0
-                                                                  for p.b in 0 .. K reduce:
-                                                                    sum[] add= cast.i32(B[p.b, j.b])
-        for i parallel:                                           B.sums[j.b] = sum[] * -128
-          for j parallel:                                       for i parallel:
-            acc[] = 0                                             for j parallel:
-            for p in 0 .. K reduce:                        →        acc[] = 0
-              acc[] add= cast.i32(A[i, p]) * cast.i32(B[p, j])        for p in 0 .. K reduce:
-            C[i, j] = f(acc[])                                          acc[] add= (cast.i32(A[i, p]) + 128) * cast.i32(B[p, j])
-                                                                    C[i, j] = f(acc[] + B.sums[j])
-
-    `buffer` is what the other factor (A here) is read from.  i32 wraps, so this is exact.  The reduction stands in parallel loops from 0, with one accumulator beside it that starts at 0.
-    """
-    loop, s, a, b = factors(kernel, axis)
-    moved, other = (a, b) if buffer in a.element.buffers else (b, a)
-    if s.value.dtype is not i32 or buffer not in moved.element.buffers or moved.dtype is not moved.element.dtype or buffer in other.element.buffers:
-        raise StepError(f"offset: `{buffer}` is no factor of bytes of the sum over `{axis}`")
-    loops = [x for x in around(kernel, axis)[:-1] if isinstance(x, Loop)]
-    if (
-        any(x.kind not in ("parallel", "reduce") or x.start is not ZERO or x.step is not ONE for x in loops)
-        or len(loops) != len(around(kernel, axis)) - 1
-    ):
-        raise StepError(f"offset: `{axis}` stands in more than parallel loops and reductions from 0")
-    inside = loops[-1].body if loops else kernel.body
-    place = next(k for k, t in enumerate(inside) if t is loop)
-    start = Store(s.buffer, (), identity_of("add", i32))
-    if s.index or not any(
-        isinstance(t, Store) and (t.buffer, t.index, t.value, t.combiner) == (start.buffer, start.index, start.value, "") for t in inside[:place]
-    ):
-        raise StepError(f"offset: `{s.buffer}` does not start at 0 beside `{axis}`")
-    kept = [x for x in loops if x.axis in other.element.names]
-    if any(y.axis in x.stop.names for x in (*kept, loop) for y in loops):
-        raise StepError("offset: the extent of an axis depends on another")
-    taken = names_taken(kernel)
-    sign = SIGN if moved.dtype is i8 else -SIGN
-    sums = Buffer(fresh(f"{min(other.element.buffers)}.sums", taken), i32, tuple(x.stop for x in kept), "shared", align=64)
-    one = Buffer(fresh("sum", taken), i32, (), "register")
-    new = {var(x.axis): var(fresh(x.axis, taken)) for x in (*kept, loop)}
-    at = tuple(var(x.axis) for x in kept)
-    adding = Loop(new[var(axis)].attr, ZERO, loop.stop, (Store(one.name, (), substitute(cast(i32, other.element), new), "add"),), "reduce")
-    total = call("mul", load(one.name, i32), const(-sign, i32))
-    before: Block = (Alloc(one), Store(one.name, (), const(0, i32)), adding, Store(sums.name, tuple(new[e] for e in at), total))
-    for x in reversed(kept):
-        before = (Loop(new[var(x.axis)].attr, ZERO, x.stop, before, "parallel"),)
-    shifted = call("add", cast(i32, moved.element), const(sign, i32))
-    product = call("mul", shifted, cast(i32, other.element))
-    acc = load(s.buffer, i32)
-    after = substitute_block(inside[place + 1 :], {acc: call("add", acc, load(sums.name, i32, *at))})
-    changed = (*inside[:place], replace(loop, body=(replace(s, value=product),)), *after)
-    if not loops:
-        return kernel.with_body((Alloc(sums), *before, *changed))
-    nest = replace_loop(kernel, loops[-1].axis, lambda x: (replace(x, body=changed),))
-    outer = find(nest, loops[0].axis)
-    return replace(nest, body=replace_in(nest.body, outer, (Alloc(sums), *before, outer)))
 
 
 def tile(instructions: frozenset[str], rows: DType, columns: DType) -> Tile | None:

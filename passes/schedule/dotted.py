@@ -18,29 +18,29 @@ Few columns (a matrix times one vector, or a few, whose number is known at run t
 
 from __future__ import annotations
 
-from ...ir.expr import TRUE, ZERO, Expr, both, const, mod
+from ...ir.expr import TRUE, ZERO, Expr, both, call, const, mod
 from ...ir.instructions import Dot
 from ...ir.kernel import Block, Loop
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from . import cost, roles
 from .affine import step_within, stride
-from .direct import in_place, tried_where
-from .dots import factors
+from .direct import far, in_place, tried_where
+from .dots import Factor, factors
 from .plan import Plan
 from .roles import Contraction
 from .side_by_side import summed
 from .tree import all_loops, find, reads
 
 
-def dotted(plan: Plan, found: Contraction, blocks: bool) -> Expr | None:
-    """Schedule such a contraction: the condition on the sizes; None (and an unchanged plan) where it is none.  With `blocks` of the reduction, columns stay in the first cache for more rows."""
+def dotted(plan: Plan, found: Contraction, blocks: bool, most: int = cost.DOTTED_ROWS) -> Expr | None:
+    """Schedule such a contraction of at most so many rows: the condition on the sizes; None (and an unchanged plan) where it is none.  With `blocks` of the reduction, columns stay in the first cache for more rows."""
     width = cost.lanes(plan.target, roles.widest(find(plan.kernel, found.reduced[-1]).body))
     if len(found.rows) != 1 or len(found.reduced) != 1 or width < 2 or not cost.first_lanes(plan.target):
         return None
     (row,), (deep,) = found.rows, found.reduced
     addresses = [a for a in roles.accesses(find(plan.kernel, deep).body, plan.facts.buffers) if deep in a.names]
-    condition = plan.loop(row).stop.le(const(cost.rows_dotted(plan.target) if blocks else cost.DOTTED_ROWS))
+    condition = plan.loop(row).stop.le(const(cost.rows_dotted(plan.target, found.accumulator.dtype.bytes) if blocks else most))
     loop = plan.loop(deep)
     moving = [step for a in addresses if (step := step_within(a, loop, width, plan.facts.known)) != 0]
     if not moving or any(step != 1 for step in moving):
@@ -81,15 +81,23 @@ def dotted_words(plan: Plan, found: Contraction, dot: Dot, most: int) -> Expr | 
 
 
 def signs(plan: Plan, dot: Dot, row: str, deep: str) -> list[str]:
-    """Where both operands have a sign and the instruction wants one without, the column operand is moved; what that adds depends on the row, and is the sums along these axes."""
+    """Where both operands have a sign and the instruction wants one without, the column operand is moved; what that adds depends on the row, and is the sums along these axes.  So are zeros taken out of the sum."""
+    _, _, *sides = factors(plan.kernel, deep, zeros=True)
+    added: list[str] = []
+
+    def offset(moved: Factor) -> None:
+        earlier = plan.kernel
+        plan.do("offset", deep, min(moved.element.buffers))
+        added.extend(plan.added(earlier)[-1:])
+
+    for f in sides:
+        if f.zero is not None:
+            offset(f)
     _, _, a, b = factors(plan.kernel, deep)
-    if a.dtype is not b.dtype or dot.left is dot.right:
-        return []
-    earlier = plan.kernel
-    row_side = [f for f in (a, b) if row in f.element.names]
-    moved = b if row_side and row_side[0] is a else a
-    plan.do("offset", deep, min(moved.element.buffers))
-    return plan.added(earlier)[-1:]
+    if a.dtype is b.dtype and dot.left is not dot.right:
+        row_side = [f for f in (a, b) if row in f.element.names]
+        offset(b if row_side and row_side[0] is a else a)
+    return added
 
 
 def in_vectors(plan: Plan, axes: list[str]) -> None:
@@ -98,10 +106,10 @@ def in_vectors(plan: Plan, axes: list[str]) -> None:
     vectors_inside(plan, [plan.loop(x) for x in axes])
 
 
-def turned(plan: Plan, found: Contraction, dot: Dot | None = None) -> Expr | None:
+def turned(plan: Plan, found: Contraction, dot: Dot | None = None, tiles: bool = False) -> Expr | None:
     """Schedule a contraction of few columns, whose rows lie along the reduction: the condition on the sizes; None (and an unchanged plan) where it is none.  Columns that lie along it too need no turning.
 
-    With an instruction that multiplies neighbours, where the reduction is whole vectors of words."""
+    With an instruction that multiplies neighbours, where the reduction is whole vectors of words; `tiles`: another multiplies them in tiles."""
     width = cost.lanes(plan.target, roles.widest(find(plan.kernel, found.reduced[-1]).body)) if dot is None else plan.target.lanes(dot.result)
     if len(found.rows) != 1 or len(found.reduced) != 1 or len(found.column_operands) != 1 or plan.extent(found.column) is not None:
         return None
@@ -113,10 +121,12 @@ def turned(plan: Plan, found: Contraction, dot: Dot | None = None) -> Expr | Non
     if across and (found.batch or set(across) != {buffer} or not in_place(plan, found)):
         return None
     count, depth, rows = (plan.loop(axis).stop for axis in (row, deep, found.rows[0]))
-    most = cost.TURNED_WORDS if across and dot is not None else cost.TURNED_COLUMNS
+    most = cost.TURNED_TILES if tiles else cost.TURNED_WORDS if across and dot is not None else cost.TURNED_COLUMNS
     limits = ((count, const(most)), (const(cost.TURNED_DEPTH), depth), (count * cost.TURNED_ROWS, rows))
+    narrow = cost.turned_columns(plan.target, width)
+    beside = TRUE if dot is not None or not across or narrow >= most else call("bit_or", count.le(const(narrow)), far(plan, found))
     whole = TRUE if dot is None else mod(depth, const(width * dot.neighbours)).eq(ZERO)
-    few = simplify(both(*(a.le(b) for a, b in limits), whole) or TRUE, plan.facts.known)
+    few = simplify(both(*(a.le(b) for a, b in limits), whole, beside) or TRUE, plan.facts.known)
     facts = plan.facts
     if dot is not None:
         plan.facts = replace(facts, assumed=None if few is TRUE else few)

@@ -105,7 +105,7 @@ STEPS: Final[dict[str, Step]] = {
     "distribute": Step("terms.distribute", "n"),
     "floats": Step("terms.floats", "n"),
     "dot": Step("dots.dot", "nn", {"multiple": "i", "signed": "n"}),
-    "offset": Step("dots.offset", "nn"),
+    "offset": Step("offsets.offset", "nn"),
     "screen": Step("dots.screen", "n", {"lanes": "l"}),
     "tensorize": Step("tensors.tensorize", "nn"),
     "matrix": Step("warps.matrix", "n"),

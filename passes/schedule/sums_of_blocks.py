@@ -27,7 +27,7 @@ from ...ir.kernel import Alloc, Kernel, Loop, Store, perfect
 from ...ir.simplify import simplify
 from . import dots, roles
 from .affine import stride
-from .cost import blocking, first_lanes
+from .cost import blocking, few_rows_of_blocks, first_lanes
 from .direct import tried_where
 from .dotted import in_vectors, signs, tiles_in_lanes
 from .plan import Plan
@@ -35,9 +35,9 @@ from .tiles import RegisterTile, turned
 from .tree import StepError, loads_in
 from .variants import choose
 
-# Rows of a register tile with sums of integers and of floats; tiles of a block of rows, for each of which a panel of columns is packed; and rows up to which columns are read as they lie, for lanes of a block.  (Zen 4, blocks of 32
-# bytes, 1024², one thread: 128 rows by tiles of 4, 8, 12, 14 172, 172, 162, 133 GMAC/s, 16 rows 131, 131, 94, 81; 1, 2, 3 rows as they lie 38, 56, 74, in tiles of 4 70, 68, 65 µs.)
-ROWS, TILES, FEW_ROWS = 4, 64, 2
+# Rows of a register tile with sums of integers and of floats; and tiles of a block of rows, for each of which a panel of columns is packed.  (Zen 4, blocks of 32 bytes, 1024², one thread: 128 rows by tiles of 4, 8, 12, 14 172, 172, 162,
+# 133 GMAC/s, 16 rows 131, 131, 94, 81.)
+ROWS, TILES = 4, 64
 
 
 class SumsOfBlocks(NamedTuple):
@@ -61,6 +61,7 @@ def sums_of_blocks(plan: Plan) -> bool:
     found = _found(plan)
     if found is None:
         return False
+    plan.tried("sink", found.depth, inline=1)  # what is taken from a block
     parts: list[tuple[Expr | None, Kernel]] = []
     few = plan.another()
     condition = _few_rows(few, found)
@@ -92,7 +93,7 @@ def _found(plan: Plan) -> SumsOfBlocks | None:
         return None
     inner, _ = perfect(tuple(inside), lambda x: x.kind == "reduce")
     try:
-        _, s, *sides = dots.factors(plan.kernel, inside[0].axis)
+        _, s, *sides = dots.factors(plan.kernel, inside[0].axis, zeros=True)
     except StepError:
         return None
     dot = dots.choice(plan.target.instructions, *(f.dtype for f in sides))
@@ -122,7 +123,7 @@ def _few_rows(plan: Plan, r: SumsOfBlocks) -> Expr | None:
     if width < 2 or (words or 0) % (width * neighbours) or lanes % width or not first_lanes(plan.target):
         return None
     addresses = roles.accesses(plan.loop(r.depth).body, plan.facts.buffers)
-    if any(stride(a, r.depth) != 1 for a in addresses):
+    if any(r.depth in a.names and stride(a, r.depth) != 1 for a in addresses):  # what is taken from a block is the same all along it
         return None
 
     def steps() -> None:
@@ -140,7 +141,7 @@ def _few_rows(plan: Plan, r: SumsOfBlocks) -> Expr | None:
         tiles_in_lanes(plan, found, row, deep, width, False, few=True, clamped=True, narrow=True)
 
     count = product(plan.loop(x).stop for x in r.rows)
-    condition = simplify(count.le(const(FEW_ROWS)), plan.facts.known)
+    condition = simplify(count.le(const(few_rows_of_blocks(plan.target))), plan.facts.known)
     return tried_where(plan, condition, "few rows: columns are read as they lie, lanes of a block's words scaled and added", steps)
 
 
@@ -195,6 +196,12 @@ def _stage(plan: Plan, tile: RegisterTile, buffer: str, *along: str) -> None:
     if turned(plan, packed, before):
         return
     plan.kernel = staged
-    if len(deep) > 1 and turned(plan, packed, before, most=plan.extent(deep[-1]) or 1):
+    words = plan.extent(deep[-1]) or 1
+    if len(deep) > 1 and any(
+        turned(plan, packed, before, most=most) for most in (words, words // 2)
+    ):  # two numbers in a byte lie in two halves of a block
         block, columns, *_ = plan.copying(packed, before)
         plan.tried("reorder", columns, block)
+    else:
+        plan.tried("interior", *plan.copying(packed, before), fixed=1)
+        plan.tried("vectorize", plan.copying(packed, before)[-1])

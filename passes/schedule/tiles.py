@@ -320,7 +320,7 @@ def turned(plan: Plan, packed: str, before: Kernel, side_by_side: Callable[[Plan
         or width is None
         or (width > lanes and width % lanes)
         or 2 * width <= lanes
-        or not (side_by_side or _in_a_row)(plan, packed, deep)
+        or not (side_by_side(plan, packed, deep) if side_by_side else _in_a_row(plan, packed, deep, lanes))
     ):
         return False
     with plan.attempt(f"`{packed}` is not turned over in registers") as attempt:
@@ -342,16 +342,16 @@ def consecutive(plan: Plan, copy: str, axis: str) -> bool:
     return all(step == 1 for step in _steps(plan, copy, axis))
 
 
-def _in_a_row(plan: Plan, copy: str, axis: str) -> bool:
-    """Whether what is copied moves by as many elements with the axis as are put together in it: by one, or by a word of neighbours."""
-    steps = _steps(plan, copy, axis)
+def _in_a_row(plan: Plan, copy: str, axis: str, length: int = 0) -> bool:
+    """Whether what is copied moves by as many elements with the axis as are put together in it: by one, or by a word of neighbours.  In pieces of a `length`: of a vector where that is 0."""
+    steps = _steps(plan, copy, axis, length)
     return len(steps) > 0 and all(step == len(steps) for step in steps)
 
 
-def _steps(plan: Plan, copy: str, axis: str) -> list[int | None]:
-    """How far each load of what is copied into a local buffer moves with the axis, of those that do within a vector."""
+def _steps(plan: Plan, copy: str, axis: str, length: int = 0) -> list[int | None]:
+    """How far each load of what is copied into a local buffer moves with the axis, of those that do within a vector, or a `length`."""
     buffers = {**plan.facts.buffers, **local_buffers(plan.kernel)}
-    loop, lanes = plan.loop(axis), plan.target.lanes(buffers[copy].dtype)
+    loop, lanes = plan.loop(axis), length or plan.target.lanes(buffers[copy].dtype)
     for s in statements(plan.kernel.body):
         if isinstance(s, Store) and s.buffer == copy:
             # what `collapse` leaves, (x // N)·N + x % N, is x

@@ -69,6 +69,7 @@ class Driver:
             arithmetic=frozenset(table.get("arithmetic", ())),
             vector_bytes=width if table.get("vectors", False) else 0,
             vector_registers=machine.vector_registers,
+            multiply_adds=machine.multiply_adds,
             l1=machine.l1,
             l2=machine.l2,
             l3=machine.l3,

@@ -75,6 +75,12 @@ class Machine:
         return any(feature in (self.name, *self.isa) and vector_bytes <= widest for feature, widest in needs.items())
 
     @property
+    def multiply_adds(self) -> int:
+        """Of whole vectors in a cycle: two of up to 32 bytes, and of 64 where half floats come with them, as in Intel's server cores from Sapphire Rapids on.  Zen 4 does one of 64, in two halves; of others that is not known by
+        what instructions they have, and they count as it."""
+        return 2 if self.vector_bytes < 64 or "avx512_fp16" in self.isa else 1
+
+    @property
     def describe(self) -> str:
         isa = f" ({' '.join(self.isa)})" if self.isa else ""
         registers = f"{self.vector_registers} vector registers of {self.vector_bytes} bytes"

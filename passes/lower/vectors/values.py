@@ -8,6 +8,7 @@ from ....ir.bounds import Known
 from ....ir.dtypes import DType
 from ....ir.expr import INDEX, ZERO, Expr, both, broadcast, call, const, gather, load, make, pick, ramp, unzip, var, vload
 from ....ir.kernel import loads_in
+from ....ir.operator_kinds import DIVIDES
 from ....ir.simplify import simplify
 from ....ir.walks import substitute
 from ..affine import difference, divide, slope
@@ -140,12 +141,26 @@ class Values:
         if not loads or self.open is not None or any(x.op != "load" or x.attr in self.axis.wide or x.attr in self.arrays.candidates for x in loads):
             return None
         first = loads[0].args[0]
-        if self.axis.slope(first) is not const(len(loads), INDEX) or any(
-            difference(x.args[0], first) is not const(k, INDEX) for k, x in enumerate(loads)
-        ):
+        if any(difference(x.args[0], first) is not const(k, INDEX) for k, x in enumerate(loads)):
             return None
+        if self.axis.slope(first) is not const(len(loads), INDEX):
+            return self.words_again(n, loads)
         side_by_side = vload(loads[0].attr, loads[0].dtype, self.axis.lanes * len(loads), self.axis.at_base(first))
         return make("bitcast", n.dtype.vector(self.axis.lanes), (side_by_side,))
+
+    def words_again(self, n: Expr, loads: tuple[Expr, ...]) -> Expr | None:
+        """The same few words again and again, as many as a vector has or fewer; None where they are others."""
+        lanes, address = self.axis.lanes, loads[0].args[0]
+        if address.buffers or not self.axis.wide.isdisjoint(address.names) or not address.kinds & DIVIDES:
+            return None
+        places = [simplify(substitute(address, {var(self.axis.loop.var): self.axis.base + k}), _NOTHING) for k in range(lanes)]
+        steps = [difference(p, places[0]) for p in places]
+        count = next((k for k in range(1, lanes) if steps[k] is ZERO), lanes)
+        if count < 2 or lanes % count or any(step is not const(k % count * len(loads), INDEX) for k, step in enumerate(steps)):
+            return None
+        some = vload(loads[0].attr, loads[0].dtype, count * len(loads), places[0])
+        few = make("bitcast", n.dtype.vector(count), (some,))
+        return pick(few, few, tuple(k % count for k in range(lanes)))
 
     def every_other(self, n: Expr, first: First | None) -> Expr:
         """Every other one of consecutive elements: of two vectors, the second from the last element of the first on, so that nothing beyond the last one wanted is read."""
