@@ -169,7 +169,7 @@ def test_mistakes_on_the_command_line(capsys: pytest.CaptureFixture[str], words:
 def test_blocks_alternate_and_start_anew() -> None:
     log: list[str] = []
     both = {name: Contender(lambda name=name: log.append(name), 2, lambda name=name: log.append(f"reset {name}")) for name in "ab"}
-    found = compare(both, Method(blocks=2, runs=3, pause=0.0, seconds=0.0))
+    found = compare(both, Method(blocks=2, runs=3, pause=0.0, seconds=0.0, again=0, patience=0.0))
     assert log == 2 * ["reset a", *"aaaaa", "reset b", *"bbbbb"] and [len(v) for v in found.values()] == [2, 2]
 
 

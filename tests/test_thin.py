@@ -41,7 +41,7 @@ FAR = replace(AVX512, l3=105 << 20)  # the last cache is that of many cores
 
 @pytest.mark.parametrize(
     ("target", "condition"),
-    [(AVX512, "(K * N <= 196608 | 16 <= M & M <= 128 & K * N <= 1048576)"), (FAR, "K * N <= 393216 & (N <= 16 | K * M * N <= 8388608)")],
+    [(AVX512, "(K * N <= 196608 | 16 <= M & M <= 128 & K * N <= 1048576)"), (FAR, "K * N <= 393216 & (K <= 31 | N <= 16 | K * M * N <= 8388608)")],
     ids=["near", "far"],
 )
 def test_how_much_is_read_in_place_depends_on_where_the_last_cache_is(target: Target, condition: str) -> None:

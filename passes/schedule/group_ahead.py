@@ -9,7 +9,7 @@ from ...ir.target import LINE
 from ...ir.walks import substitute
 from .affine import minus
 from .streams import large
-from .tree import Facts, StepError, all_loops, find, fresh, names_taken, replace_loop
+from .tree import Facts, Never, StepError, all_loops, find, fresh, names_taken, replace_loop
 
 
 def prefetch_group(kernel: Kernel, facts: Facts, buffer: str, axis: str, ahead: int = LINE, least: int = 0) -> Kernel:
@@ -42,7 +42,7 @@ def prefetch_group(kernel: Kernel, facts: Facts, buffer: str, axis: str, ahead: 
         raise StepError(f"prefetch_group: `{axis}` goes through less than a line of `{buffer}` at a time")
     condition = large(facts, buffer, least)
     if condition is FALSE:
-        raise StepError(f"prefetch_group: `{buffer}` never has {least} bytes")
+        raise Never(f"prefetch_group: `{buffer}` never has {least} bytes")
     line, each = fresh(f"{axis}.l", names_taken(kernel)), LINE // held.dtype.bytes
     hint = Prefetch(buffer, index, var(line) * each + ahead // held.dtype.bytes, write=bool(stored))
     hints: Block = (Loop(line, ZERO, ceildiv(step, const(each)), (hint,), "serial", step=ONE),)

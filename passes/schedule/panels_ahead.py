@@ -12,7 +12,7 @@ from ...ir.walks import substitute
 from .affine import constant_extent, extent, inside, minus, same_position, stride, upper
 from .hint_lines import asking
 from .streams import large
-from .tree import Facts, StepError, all_loops, around, find, fresh, local_buffers, names_taken, replace_loop
+from .tree import Facts, Never, StepError, all_loops, around, find, fresh, local_buffers, names_taken, replace_loop
 
 
 def prefetch_panel(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: str, panel: str) -> Kernel:
@@ -114,7 +114,7 @@ def prefetch_chunk(
     )
     enough = large(facts, buffer, least)
     if enough is FALSE:
-        raise StepError(f"prefetch_chunk: `{buffer}` never has {least} bytes")
+        raise Never(f"prefetch_chunk: `{buffer}` never has {least} bytes")
     return asking(kernel, depth, hints, enough)
 
 

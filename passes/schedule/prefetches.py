@@ -15,7 +15,7 @@ from ...ir.walks import postorder, substitute, substitution
 from .affine import constant_extent, divides, extent, inside_for, minus, stride, upper
 from .hint_lines import asking, in_order, in_pieces, unhinted
 from .streams import large
-from .tree import Facts, StepError, around, find, fresh, names_taken, replace_loop
+from .tree import Facts, Never, StepError, around, find, fresh, names_taken, replace_loop
 
 MOST_AHEAD = 16  # rows: as many lines may be on their way at once
 
@@ -144,7 +144,7 @@ def prefetch(
     several = inner is block and len({n for n in found if stride(address_of(n), block.axis) == 1}) > 1  # rows side by side
     enough = large(facts, buffer, least)
     if enough is FALSE:
-        raise StepError(f"prefetch: `{buffer}` never has {least} bytes")
+        raise Never(f"prefetch: `{buffer}` never has {least} bytes")
     several_times = large(facts, buffer, often)
 
     def each_time(far: Sequence[Expr]) -> list[Expr]:

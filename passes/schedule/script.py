@@ -22,7 +22,7 @@ from ...ir.kernel import If, Kernel
 from ...ir.record import replace
 from . import variants
 from .in_place import stays_in_place
-from .tree import Facts, StepError
+from .tree import Facts, Never, StepError
 
 
 class Step(NamedTuple):
@@ -195,8 +195,8 @@ def taken(kernel: Kernel, facts: Facts, line: str) -> Kernel:
     return changed.with_schedule((*kernel.schedule, line))
 
 
-def replay(kernel: Kernel, facts: Facts, script: str | Iterable[str]) -> Kernel:
-    """The kernel after all steps of a script, part by part where it has variants.  A StepError names the line at fault, or says what is read where it is updated and is no longer seen to be safe."""
+def replay(kernel: Kernel, facts: Facts, script: str | Iterable[str], fewer_sizes: bool = False) -> Kernel:
+    """The kernel after all steps of a script, part by part where it has variants; with `fewer_sizes` than those that it was made for, without the steps that do nothing there.  A StepError names the line at fault, or says what is read where it is updated and is no longer seen to be safe."""
     lines = script.splitlines() if isinstance(script, str) else script
     parts: list[tuple[Expr | None, Kernel]] = []
     common, current, known = kernel, kernel, facts
@@ -219,6 +219,8 @@ def replay(kernel: Kernel, facts: Facts, script: str | Iterable[str]) -> Kernel:
                     known = replace(facts, assumed=parts[-1][0])
                 current = taken(current, known, text)
         except StepError as e:
+            if fewer_sizes and isinstance(e, Never):
+                continue
             raise StepError(f"line {number}, `{text}`: {e}") from None
     if parts:
         parts[-1] = (parts[-1][0], current)

@@ -13,7 +13,7 @@ from ...ir.simplify import simplify
 from ...ir.target import LINE
 from ...ir.walks import postorder, substitute
 from .affine import constant_extent, divides, inside, row_step, stride
-from .tree import Facts, StepError, all_loops, around, copy, find, fresh, names_taken, reads, replace_loop, storing
+from .tree import Facts, Never, StepError, all_loops, around, copy, find, fresh, names_taken, reads, replace_loop, storing
 
 OPEN_LINES = 8  # that are stored in halves one after the other: by hand, Zen 4, 4096² floats turned over in squares of 8, 5.8 ms through the caches, 3.3 so; not measured on others
 
@@ -39,7 +39,7 @@ def stream_store(kernel: Kernel, facts: Facts, buffer: str, least: int = 0) -> K
         raise StepError(f"stream_store: the kernel reads `{buffer}` again")
     condition = large(facts, buffer, least)
     if condition is FALSE:
-        raise StepError(f"stream_store: `{buffer}` never has {least} bytes")
+        raise Never(f"stream_store: `{buffer}` never has {least} bytes")
     if not all(loops for _, loops in stores):
         raise StepError(f"stream_store: one element of `{buffer}` is stored in no loop")
     cut = {s.name: s for s in statements(kernel.body) if isinstance(s, Let) and buffer in s.value.names and to_line(buffer) in postorder(s.value)}
@@ -175,7 +175,7 @@ def prefetch_end(kernel: Kernel, facts: Facts, buffer: str, axis: str, least: in
         raise StepError(f"prefetch_end: `{row.axis}` asks for where a row of `{buffer}` ends already")
     condition = large(facts, buffer, least)
     if condition is FALSE:
-        raise StepError(f"prefetch_end: `{buffer}` never has {least} bytes")
+        raise Never(f"prefetch_end: `{buffer}` never has {least} bytes")
     hint: Block = (Prefetch(buffer, last, ZERO, write=True),)
     hint = hint if condition is TRUE else (If(condition, hint),)
     return replace_loop(kernel, row.axis, lambda x: (with_body(x, (*hint, *x.body)),))

@@ -46,6 +46,10 @@ class StepError(Exception):
     """A step that would change the meaning, or that does not apply: the message says why."""
 
 
+class Never(StepError):
+    """What it would do has a condition that never holds at these sizes."""
+
+
 class TooMuch(StepError):
     """More memory than the threads of a block share."""
 

@@ -85,7 +85,7 @@ class Alternative:
     def replayed(self, k: int, lines: Script, holds: Expr | None) -> Kernel:
         """The kernel by these steps, which may know what holds under them."""
         facts = replace(self.facts, assumed=holds) if KNOWING in lines else self.facts
-        return replay(unique(self.nests.kernels[k]), facts, lines)
+        return replay(unique(self.nests.kernels[k]), facts, lines, fewer_sizes=True)
 
     def scheduled(self, scripts: tuple[Script, ...]) -> tuple[Kernel, ...]:
         """The kernels by these scripts, one each.  Refused."""

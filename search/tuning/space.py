@@ -18,7 +18,7 @@ from collections.abc import Iterator
 Script = tuple[str, ...]
 
 _NUMBERED = frozenset({"split", "share", "tile", "split_reduction"})
-_DISPENSABLE = frozenset({"unroll", "interior", "unswitch", "tabulate", "prefetch", "stream_store"})
+_DISPENSABLE = frozenset({"unroll", "interior", "unswitch", "tabulate", "prefetch", "prefetch_group", "stream_store"})
 _MULTIPLES = 8  # of a number, up to so many times, that change with it
 _LARGEST = 4096
 
