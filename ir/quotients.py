@@ -8,9 +8,7 @@ the ordinary rules of the error bound (`ir/interpret/bounds.py`) say what a kern
 
 from __future__ import annotations
 
-import math
-import struct
-
+from .constants import single
 from .dtypes import DType, f32, f64
 from .expr import Expr, call, cast as cast_expr, const
 from .graph import Graph, Node, View, elementwise, identity, make, rewrite
@@ -28,12 +26,7 @@ def reciprocal(y: Expr) -> Expr:
 
 def rounded(value: float, d: DType) -> float:
     """The nearest number of f32 or f64.  Not by numpy: opening it takes as long as all passes of a composite."""
-    if d is f64:
-        return value
-    try:
-        return struct.unpack("f", struct.pack("f", value))[0]
-    except OverflowError:
-        return math.copysign(math.inf, value)
+    return value if d is f64 else single(value)
 
 
 def loosened(graph: Graph) -> Graph:
