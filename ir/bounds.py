@@ -267,7 +267,21 @@ class Known(Knowledge):
                     break
             else:
                 break
-        return self.interval(p)[0]
+        found = self.interval(p)[0]
+        return self._least_of_arms(p) if found is None else found
+
+    def _least_of_arms(self, p: Poly) -> int | None:
+        """A lower bound where p has one with a minimum that it falls with, or a maximum that it rises with, as one of what they are of: min(b + 8, n) - b is at most 8."""
+        for a in pl.atoms(p):
+            linear = pl.linear(p, a) if a.op in ("min", "max") else None
+            if linear is None or not pl.is_constant(linear[0]) or (linear[0].get((), 0) < 0) != (a.op == "min"):
+                continue
+            c, rest = linear
+            for arm in a.args:
+                found = self.least(pl.plus(pl.times(c, pl.poly(arm)), rest))
+                if found is not None:
+                    return found
+        return None
 
 
 def bounds(e: Expr, known: Known) -> tuple[int | None, int | None, int]:

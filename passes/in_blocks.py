@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.expr import ONE, Expr, const, load, maximum, minimum, var
+from ..ir.expr import ONE, Expr, both, const, load, maximum, minimum, var
 from ..ir.kernel import Alloc, Block, Buffer, If, Let, Loop, Nest, Stmt, Store, map_block, statements
 from ..ir.polynomial import is_constant, plus, poly
 from ..ir.record import record, replace
@@ -29,6 +29,7 @@ from ..ir.simplify import simplify
 from ..ir.walks import leaves
 from .dependence import Access, Dependences
 from .loop_events import Events
+from .loop_records import Event, Read
 from .steady import in_iteration
 
 BLOCK = 8  # rows of two register tiles
@@ -84,21 +85,50 @@ class _Blocks:
         return replace(self.whole, body=map_block(self.whole.body, lambda s: block if s is self.loop else None))
 
     def as_before(self, pairs: Dependences) -> bool:
-        """Whether nothing that is read ahead is stored in the block."""
+        """Whether nothing that is read ahead would have been stored before, in the block."""
         cut = replace(self.loop, axis=self.begin.attr, step=const(self.loop.step.attr * BLOCK), body=(*self.ahead, self.rest))
         body = map_block(self.whole.body, lambda s: (*map(Alloc, self.partial), cut) if s is self.loop else None)
         found = Events(replace(self.whole, body=body), pairs.known)
-        ahead = {x.axis for x in self.ahead if isinstance(x, Loop)}
+        sums = {id(x): s for x, s in zip(self.ahead, self.sums, strict=True)}
+        behind = {id(s): k for k, s in enumerate(statements(self.rest.body))}
 
-        def inside(a: Access) -> tuple[list[str], bool]:
-            axes = [x.axis if isinstance(x := found.loops[t.var], Loop) else "" for t in a.loops]
-            return axes, not ahead.isdisjoint(axes)
+        def level(a: Access) -> int | None:
+            """That of the loops inside the block."""
+            return next((k for k, t in enumerate(a.loops, 1) if isinstance(x := found.loops[t.var], Loop) and x.axis == self.begin.attr), None)
 
-        stores = [(e, axes.index(self.begin.attr) + 1) for e in found.events if self.begin.attr in (axes := inside(e)[0]) and not inside(e)[1]]
-        reads = [r for places in found.loads.values() for r in places if inside(r)[1]]
-        return not any(
-            r.buffer == e.buffer and pairs.touch(in_iteration(r, level, found), in_iteration(e, level, found)) for e, level in stores for r in reads
-        )
+        stores = [(e, k) for e in found.events if (k := level(e)) is not None and found.loops[e.loops[k].var] is self.rest]
+        for r in (r for places in found.loads.values() for r in places):
+            k = level(r)
+            s = None if k is None else sums.get(id(found.loops[r.loops[k].var]))
+            if s is None:
+                continue
+            for e, at in stores:
+                if e.buffer == r.buffer:
+                    place = min((behind.get(i, -1) for i in e.stores), default=-1)
+                    if any(
+                        pairs.touch(in_iteration(e, at, found), in_iteration(replace(r, guard=both(r.guard, first)), at, found))
+                        for first in self._before(s, e, r, at, place, found)
+                    ):
+                        return False
+        return True
+
+    def _before(self, s: _Sum, e: Event, r: Read, level: int, place: int, found: Events) -> Iterator[Expr | None]:
+        """When the store of one iteration came before what another reads ahead: in an earlier one, or in the same one but earlier along the loops around the sum, or before it there."""
+
+        def positions(a: Access) -> list[tuple[Expr, Loop]]:
+            trips = ((t.var, found.loops[t.var]) for t in a.loops[level:])
+            return [(found.starts[v][0] + v * found.starts[v][1], x) for v, x in trips if isinstance(x, Loop)]
+
+        stored, read = positions(e), positions(r)
+        same: Expr | None = None
+        for k, around in enumerate((self.loop, *s.path)):
+            if k >= min(len(stored), len(read)) or stored[k][1].axis != around.axis:
+                break
+            (mine, _), (its, _) = stored[k], read[k]
+            yield both(same, mine.lt(its) if self.up or k else its.lt(mine))
+            same = both(same, mine.eq(its))
+        if place < next(k for k, x in enumerate(statements(self.loop.body)) if x is s.loop):
+            yield same
 
     # ---- what is summed
 
@@ -107,7 +137,7 @@ class _Blocks:
             if isinstance(s, Let):
                 lets = (*lets, s)
             elif isinstance(s, Loop):
-                found = self._sum(body[:k], s, path, lets)
+                found = self._sum(body[:k], s, path, lets) if path else None
                 if found is not None:
                     yield found
                 elif self._has_places(s):
@@ -129,7 +159,7 @@ class _Blocks:
         if not is_constant(plus(poly(moving), poly(self.i), -1)) or self.loop.axis in fixed.names:
             return None
         read = [e.buffers for s in (*lets, first, *path, *loop.body, loop) for e in s.expressions()]
-        shared = any(self._is_row(n, path[-1] if path else loop) for s in loop.body for e in s.expressions() for n in leaves(e, "load"))
+        shared = any(self._is_row(n, path[-1]) for s in loop.body for e in s.expressions() for n in leaves(e, "load"))
         return _Sum(path, lets, first, loop) if shared and all(map(self.own.isdisjoint, read)) else None
 
     def _is_row(self, n: Expr, x: Loop) -> bool:

@@ -101,11 +101,15 @@ def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) 
     from .concurrency import marked
     from .distributed import distributed
     from .in_blocks import in_blocks
+    from .kept_elements import kept_elements
     from .local_arrays import made_global
 
     if options.unchecked:
         nest = replace(nest, body=map_block(nest.body, lambda s: () if isinstance(s, Check) and s.code == BAD_INDEX else None))
     if not target.gpu:  # there, a check lets a thread leave out the access behind it
-        nest = in_blocks(checks_outside(nest, pairs.known), pairs)
+        nest = checks_outside(nest, pairs.known)
+    nest = kept_elements(nest, pairs)
+    if not target.gpu:
+        nest = in_blocks(nest, pairs)
     nest = marked(distributed(nest, pairs), pairs)
     return made_global(nest) if target.gpu else nest

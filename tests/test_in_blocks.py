@@ -31,6 +31,15 @@ VECTOR = """(composite vector ((A{f32}[N N] B{f32}[N]) -> (x{f32}[N]))
     (set s (aref B i))
     (dotimes (j i) (decf s (* (aref A i j) (aref x j))))
     (setf (aref x i) (* 0.5 s))))"""
+IN_PLACE = """(composite place ((A{f32}[N N] X{f32}[N K]) -> (X))
+  (dotimes (i N)
+    (dotimes (k K)
+      (dotimes (j i) (decf (aref X i k) (* (aref A i j) (aref X j k))))
+      (setf (aref X i k) (* 0.5 (aref X i k))))))"""
+SET_FIRST = IN_PLACE.replace("(dotimes (j i) ", "(if (> i 0) (incf (aref X i k) (aref X (- i 1) k))) (dotimes (j i) ")  # what is read ahead
+SET_BEFORE = IN_PLACE.replace(
+    "(setf (aref X i k)", "(if (< (+ i 1) N) (incf (aref X (+ i 1) k) (aref X i k))) (setf (aref X i k)"
+)  # by the row before
 PLAIN = UP.format(sum="dotimes (j i)", factor="1.0", row="j")
 UP_TO_TWO_BEFORE = UP.format(sum="dotimes (j (- i 2))", factor="1.0", row="j")
 NEXT = UP.format(sum="dotimes (j i)", factor="1.0", row="(+ j 1)")  # the first row of the block too
@@ -45,12 +54,12 @@ def cut(text: str) -> int:
     return sum(isinstance(s, Loop) and s.step.is_const and abs(s.step.attr) == 8 for nest in nests.values() for s in statements(nest.body))
 
 
-@pytest.mark.parametrize("text", [PLAIN, UP_TO_TWO_BEFORE, DOWN, VECTOR])
+@pytest.mark.parametrize("text", [PLAIN, UP_TO_TWO_BEFORE, DOWN, IN_PLACE])
 def test_what_is_cut(text: str) -> None:
     assert cut(text) == 1
 
 
-@pytest.mark.parametrize("text", [NEXT, MOVING, CARRIED])
+@pytest.mark.parametrize("text", [NEXT, MOVING, CARRIED, VECTOR, SET_FIRST, SET_BEFORE])
 def test_what_is_not(text: str) -> None:
     assert cut(text) == 0
 
@@ -78,3 +87,22 @@ def test_values(text: str) -> None:
                 b = b[:, 0].copy()
             got = f(a.astype(np.float32), b.astype(np.float32))
             np.testing.assert_allclose(got, expected(text, a, b), rtol=1e-4, atol=1e-5, err_msg=f"seed {SEED}, N={n}, K={k}")
+
+
+@needs_cc
+@pytest.mark.parametrize("text", [IN_PLACE, SET_FIRST, SET_BEFORE])
+def test_values_in_place(text: str) -> None:
+    f = luminal.compile(text)
+    rng = np.random.default_rng(SEED)
+    for n in LENGTHS:
+        for k in (1, 5, 70):
+            a, x = rng.standard_normal((n, n)) / (n or 1), rng.standard_normal((n, k))
+            got = f(a.astype(np.float32), x.astype(np.float32))
+            for i in range(n):
+                if text is SET_FIRST and i:
+                    x[i] += x[i - 1]
+                x[i] -= a[i, :i] @ x[:i]
+                if text is SET_BEFORE and i + 1 < n:
+                    x[i + 1] += x[i]
+                x[i] *= 0.5
+            np.testing.assert_allclose(got, x, rtol=1e-4, atol=1e-5, err_msg=f"seed {SEED}, N={n}, K={k}")

@@ -11,7 +11,7 @@ from ...ir.places import homes_in, path_of
 from ...ir.record import changing, replace
 from ...ir.target import Options, Target
 from ...ir.walks import substitute
-from .affine import constant_extent, upper
+from .affine import constant_extent, extent, inside, upper
 from .roles import shape
 from .script import taken
 from .tree import Facts, StepError, added, find, storing
@@ -42,7 +42,7 @@ class Plan:
     target: Target
     options: Options
     notes: list[str] = field(default_factory=list)
-    _most: dict[tuple[Expr, tuple[Expr, ...]], int | None] = field(default_factory=dict)  # of `at_most`
+    _most: dict[tuple[Expr, tuple[Expr, ...], tuple[Loop, ...]], int | None] = field(default_factory=dict)  # of `at_most`
     elsewhere: frozenset[str] | None = None  # what other nests read that stand before or after this one in its kernel; None where there are none
 
     @property
@@ -135,15 +135,19 @@ class Plan:
         return constant_extent(self.loop(axis))
 
     def at_most(self, axis: str) -> int | None:
-        """The most iterations that a loop from 0 has, also where it stops at a name of the kernel's."""
-        stop = self.loop(axis).stop
-        lets = tuple([s for s in self.kernel.body if isinstance(s, Let)]) if not stop.is_const else ()
-        key = stop, tuple([s.value for s in lets])
+        """The most iterations that a loop has, also where it stops at a name of the kernel's, or where the loops around it do."""
+        loop = self.loop(axis)
+        length = extent(loop)
+        if length.is_const or loop.step is not ONE:
+            return length.attr if loop.step is ONE else None
+        path = tuple([s for s in path_of(self.kernel, axis)[:-1] if isinstance(s, Loop) and s.axis in length.names])
+        lets = tuple([s for s in self.kernel.body if isinstance(s, Let)])
+        key = length, tuple([s.value for s in lets]), path
         if key not in self._most:
             names: dict[Expr, Expr] = {}
             for s in lets:
                 names[var(s.name)] = substitute(s.value, names)
-            self._most[key] = upper(substitute(stop, names), self.facts.known)
+            self._most[key] = upper(substitute(length, names), inside(path, self.facts.known))
         return self._most[key]
 
     def around_store(self, buffer: str) -> list[tuple[Loop, ...]]:
