@@ -114,10 +114,10 @@ def main() -> int:
     return 3 if failed or not all(row.ok for _, row in results) else 0
 
 
-def heading() -> str:
+def heading(module: str = "luminal.bench") -> str:
     return "\n".join([
         f"{datetime.date.today().isoformat()}, luminal {__version__}, Python {platform.python_version()}, {versions()}, {processor()}",
-        "command: " + shlex.join(["python", "-m", "luminal.bench", *sys.argv[1:]]),
+        "command: " + shlex.join(["python", "-m", module, *sys.argv[1:]]),
     ])  # fmt: skip
 
 

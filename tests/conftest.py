@@ -27,7 +27,7 @@ TOGETHER = {
     f"tests/test_{name}.py"
     for name in (
         "across_memory", "ask_after", "cuda_composites", "cuda_operators", "cuda_shim", "dtype_table", "gpu_cascade", "gpu_matrix", "guarded_gathers", "language_forms", "levels",
-        "loops_forms", "one_position", "overlaps", "packaging", "short_rows", "strips",
+        "loops_forms", "one_position", "overlaps", "packaging", "polybench", "short_rows", "strips",
     )
 }  # fmt: skip
 

@@ -41,11 +41,12 @@ STOLEN = 0.05  # of the time of one core, above which a block is disturbed: thre
 
 @record
 class Contender:
-    """One implementation: its call, how many executions a call makes (a loop in C makes many), and what brings its arrays back to where they began."""
+    """One implementation: its call, how many executions a call makes (a loop in C makes many), and what brings its arrays back to where they began: before a block, or before `each` call, which is not timed."""
 
     call: Call
     executions: int = 1
     reset: Callable[[], None] | None = None
+    each: bool = False
 
 
 @record
@@ -117,6 +118,7 @@ def block(contender: Contender, method: Method) -> float:
 def timed(contender: Contender, method: Method, pace: Pace | None = None, until: float = 0.0) -> Block:
     """One block, after a pause; while the cores are slow there are more pauses, until the clock says `until`.  Its pace is the better one of before and after, for its best call counts."""
     call, clock = contender.call, time.perf_counter
+    again = contender.reset if contender.each and contender.reset is not None else _nothing
     if contender.reset is not None:
         contender.reset()
     time.sleep(method.pause)
@@ -130,15 +132,21 @@ def timed(contender: Contender, method: Method, pace: Pace | None = None, until:
     first = clock() - began
     if first > method.limit:
         return Block(first / contender.executions, before.share_until(moment(clock())), looped)
+    again()
     call()
     best, began, spent, count = float("inf"), clock(), 0.0, 0
     while count == 0 or (count < method.runs and spent < method.limit) or (spent < method.seconds and count < 50 * method.runs):
+        again()
         start = clock()
         call()
         now = clock()
         best, spent, count = min(best, now - start), now - began, count + 1
     stolen = before.share_until(moment(clock()))
     return Block(best / contender.executions, stolen, looped if pace is None else min(looped, pace.seconds()))
+
+
+def _nothing() -> None:
+    """Between the calls of what need not begin anew."""
 
 
 def typical(minima: list[float]) -> float:

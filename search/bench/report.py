@@ -31,8 +31,10 @@ def others(row: Row) -> str:
 
 
 def rate(row: Row) -> str:
-    """In the unit of what bounds the row."""
+    """In the unit of what bounds the row; nothing where nothing was counted."""
     seconds = row.seconds()
+    if not row.flops and not row.bytes:
+        return ""
     if row.ceiling == "fma" or (not row.ceiling and row.flops > 4 * row.bytes):
         return f"{row.flops / seconds / 1e9:.1f} GFLOP/s"
     return f"{row.bytes / seconds / 1e9:.1f} GB/s"
