@@ -143,6 +143,27 @@ def test_functions_at_special_points() -> None:
 
 
 @needs_cc
+def test_a_modulus_needs_no_wider_floats() -> None:
+    """Within one ULP over all exponents, those of subnormal numbers and of the largest ones too, which have no square in f32."""
+    f = luminal.compile("complex_abs", config={"OMP": False})
+    kernel = f.source[f.source.index("static void complex_abs_0") :].partition("\n}")[0]
+    assert "sqrt" in kernel and "f64" not in kernel and "double" not in kernel
+    rng = np.random.default_rng(SEED)
+    for low, high in ((0, 0x7F800000), (0, 0x00900000), (0x3F000000, 0x40000000), (0x7E800000, 0x7F7FFFFF)):
+        parts = rng.integers(low, high, (2, 20000)).astype(np.int32).view(np.float32)
+        x = np.empty(20000, np.complex64)
+        x.real, x.imag = parts[0], -parts[1]
+        exact = np.hypot(parts[0].astype(float), parts[1].astype(float))
+        with np.errstate(over="ignore"):
+            fits = np.isfinite(exact.astype(np.float32))
+        found = f(x)
+        off = np.abs(found[fits] - exact[fits]) / np.spacing(exact[fits].astype(np.float32)).astype(float)
+        assert off.max() <= 1 and np.isinf(found[~fits]).all()
+    special = np.array([0, complex(-0.0, 0.0), complex(np.inf, 1), complex(1, -np.inf)], np.complex64)
+    np.testing.assert_array_equal(f(special), [0, 0, np.inf, np.inf])
+
+
+@needs_cc
 def test_python_arrays_of_every_layout() -> None:
     """Row- and column-major, strided (a stride counts complex elements), a scalar by value, in place; rows of numbers without a gap are not asked for."""
     f = luminal.compile(
