@@ -22,6 +22,7 @@ from typing import Any
 from ..ir import complex_values
 from ..ir.build import Builder
 from ..ir.dtypes import DType, bool_
+from ..ir.graph import View
 from ..ir.record import record
 from ..ir.tensor import BuildError, Tensor
 
@@ -195,7 +196,7 @@ def extreme(op: str) -> Callable[..., Tensor]:
 
 def shift(b: Builder, x: Tensor, count: Tensor) -> Tensor:
     """`ash`: to the left for a positive count, to the right (keeping the sign) for a negative one.  The count may have a signed dtype of its own, so
-    that unsigned numbers are shifted to the right too."""
+    that unsigned numbers are shifted to the right too.  One direction alone is computed where the count says that it has no other."""
     known = constant_of(count)
     if isinstance(known, int):
         return b.elementwise("shift_left" if known >= 0 else "shift_right", x, b.constant(abs(known)))
@@ -203,8 +204,34 @@ def shift(b: Builder, x: Tensor, count: Tensor) -> Tensor:
     if not count.weak and not x.weak and count.dtype.kind == "int" and count.dtype is not x.dtype:
         # a distance beyond the width stays one in the other dtype
         back, ahead = (b.cast(b.elementwise("min", c, b.constant(x.dtype.bits)), x.dtype) for c in (back, ahead))
+    if never_negative(count.view):
+        return b.elementwise("shift_left", x, ahead)
+    if count.view.node.op == "neg" and count.view.domain is None and never_negative(count.view.node.args[0]):
+        return b.elementwise("shift_right", x, back)
     left, right = b.elementwise("shift_left", x, ahead), b.elementwise("shift_right", x, back)
     return b.where(b.elementwise("less_than", count, b.constant(0)), right, left)
+
+
+def never_negative(v: View) -> bool:
+    """Whether what integers are made of says that they are not below 0: limits, choices and literals."""
+    node = v.node
+    if v.domain is not None:
+        return False
+    match node.op:
+        case "const":
+            return isinstance(node.attr.value, int) and node.attr.value >= 0
+        case "max":
+            return any(map(never_negative, node.args))
+        case "min":
+            return all(map(never_negative, node.args))
+        case "where":
+            return all(map(never_negative, node.args[1:]))
+        case "cast":
+            return (
+                v.dtype.is_integer and node.args[0].dtype.kind == "int" and v.dtype.bits >= node.args[0].dtype.bits and never_negative(node.args[0])
+            )
+        case _:
+            return False
 
 
 def per_axis(x: Tensor, given: tuple[Any, ...], whole: Any) -> tuple[Any, ...]:
