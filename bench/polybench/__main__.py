@@ -1,8 +1,8 @@
 """`python -m luminal.bench.polybench`: PolyBench's kernels as naive composites, beside the same loops in C by gcc and clang at -O3 and -Ofast (-march=native).
 
-    python -m luminal.bench.polybench                    all thirty, about ten minutes
+    python -m luminal.bench.polybench                    all thirty, a quarter of an hour or more
     python -m luminal.bench.polybench lu cholesky        some of them
-    python -m luminal.bench.polybench --small --blocks 1 all of them at a quarter of their sizes
+    python -m luminal.bench.polybench --small --blocks 1 all of them at a quarter of their sizes, a minute
 
 One thread each, ours too (`OMP=0`).  Each is checked first: at the small sizes of its own test against the float64 reference, ours and every C, and at the sizes that are timed every C against
 ours.  The best C is the peer; a ratio above 1 says that ours is faster.  Arrays that are updated in place begin anew before every call, which is not timed.  The C knows its sizes when
