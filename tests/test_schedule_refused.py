@@ -161,6 +161,8 @@ REFUSED = {
         f"{PANELS.replace('stage B j.0 p j.1.b', 'stage A i.0 p i.1.b')}\nprefetch_panel A.packed p i.0 j.0",
         "not in panels along",
     ),
+    "prefetch_tile of what is packed": ("gemm", f"{PANELS}\nprefetch_tile B.packed p", "is no operand"),
+    "prefetch_tile of scalars": ("gemm", f"{PANELS}\nprefetch_tile C p", "nothing behind `p` touches `C` in vectors"),
     "prefetch_chunk of what is packed": ("gemm", f"{PANELS}\nprefetch_chunk B.packed p i.0 j.0", "is no operand"),
     "prefetch_chunk of what is other in each tile": ("gemm_scaled", f"{CHUNKS}\nprefetch_chunk B p.1 i.1.0 j.0", "not inside"),
     "prefetch_chunk of one element a row": ("gemm_scaled", f"{CHUNKS}\nprefetch_chunk A p.1 i.1.0 p.0", "reads no rows of `A`"),

@@ -252,6 +252,7 @@ GOOD = {
     "prefetch_chunk": ("gemm_scaled", f"{CHUNKS}\nprefetch_chunk B p.1 i.1.0 p.0"),
     "fit": ("matmul_bias", "fit i i 3 2\nsplit i.f 3 tail=clamp\nsplit i 2 tail=clamp"),
     "fit of an inner loop": ("gemm_scaled", "fit i j 5 4\nsplit j.f 5\nsplit j 4"),
+    "prefetch_tile": ("gemm", f"{PANELS}\nunroll i.1.c\nvectorize j.1.c\nprefetch_tile C p"),
     "prefetch_rows": ("gemm", f"{PANELS}\nunroll i.1.b\nprefetch_rows A p i.0"),
 }
 

@@ -1,10 +1,10 @@
-"""The steps that ask for what comes next while register tiles work on what they share: `prefetch_panel` for packed panels, `prefetch_chunk` and `prefetch_rows` for operands as they lie."""
+"""The steps that ask for what comes next while register tiles work on what they share: `prefetch_panel` for packed panels, `prefetch_chunk` and `prefetch_rows` for operands as they lie, `prefetch_tile` for where the results go."""
 
 from __future__ import annotations
 
 from ...ir.bounds import Known
 from ...ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, mod, product, var, where
-from ...ir.kernel import Block, Kernel, Let, Loop, Prefetch, nested, reads, statements, with_body
+from ...ir.kernel import Block, Kernel, Let, Loop, Prefetch, Store, nested, reads, statements, with_body
 from ...ir.record import replace
 from ...ir.simplify import simplify
 from ...ir.target import LINE
@@ -166,6 +166,41 @@ def prefetch_rows(kernel: Kernel, facts: Facts, buffer: str, depth: str, tile: s
     hints: Block = (Prefetch(buffer, tuple(substitute(e, at) for e in read.args), ZERO),)
     hints = (Loop(along, ZERO, ceildiv(loop.stop, line), hints, "serial"),)
     return replace_loop(kernel, tile, lambda x: (with_body(x, (*nested(copies, hints), *x.body)),))
+
+
+def prefetch_tile(kernel: Kernel, facts: Facts, buffer: str, depth: str) -> Kernel:
+    """Ask, before the loop over `depth` adds up the sums of a tile, for the lines of an operand that are read or stored behind it.
+
+                                                            for i.1.n in 0 .. 14 unroll:
+                                                              prefetch C[14·i.0 + i.1.n, 32·j.0] write
+                                                              prefetch C[14·i.0 + i.1.n, 32·j.0] ahead 16 write
+        for p.1: acc[…] += …                       →        for p.1: acc[…] += …
+        for i.1 in 0 .. 14 unroll:                          for i.1 in 0 .. 14 unroll:
+          for j.1 in 0 .. 32 vector:                          for j.1 in 0 .. 32 vector:
+            C[14·i.0 + i.1, 32·j.0 + j.1] = acc[i.1, j.1]       C[14·i.0 + i.1, 32·j.0 + j.1] = acc[i.1, j.1]
+
+    A hint changes no value.  What is touched behind the loop is consecutive along a vector, one for each iteration of an unrolled loop.  At a border it is asked for what there need not be.
+    """
+    held, path = facts.buffers.get(buffer), list(around(kernel, depth))
+    loop, outer = path.pop(), path.pop() if path else kernel
+    if held is None or not isinstance(outer, (Kernel, Loop)):
+        raise StepError(f"prefetch_tile: `{buffer}` is no operand, or `{depth}` stands in no loop")
+    behind = outer.body[outer.body.index(loop) + 1 :]
+    lets = {s.name for s in statements(behind) if isinstance(s, Let)}
+    for rows in (x for x in all_loops(behind) if x.kind == "unroll" and x.start is ZERO):
+        vectors = [x for x in all_loops(rows.body) if x.kind == "vector"]
+        count = constant_extent(vectors[0]) if len(vectors) == 1 else None
+        stored = [s.index for s in statements(rows.body) if isinstance(s, Store) and s.buffer == buffer]
+        for index in (*stored, *(n.args for n in reads(rows.body) if n.attr == buffer)):
+            address = held.address(index)
+            if count is None or stride(address, vectors[0].axis) != 1 or rows.axis not in address.names or lets & address.names:
+                continue
+            along = fresh(f"{rows.axis}.n", names_taken(kernel))
+            first = tuple(substitute(e, {var(vectors[0].axis): vectors[0].start, var(rows.axis): var(along)}) for e in index)
+            hints: Block = tuple(Prefetch(buffer, first, const(k), 1, bool(stored)) for k in range(0, count, LINE // held.dtype.bytes))
+            asked = replace(rows, axis=along, body=hints)
+            return replace_loop(kernel, depth, lambda x, asked=asked: (asked, x))
+    raise StepError(f"prefetch_tile: nothing behind `{depth}` touches `{buffer}` in vectors, a row for each iteration of an unrolled loop")
 
 
 def _straight(names: list[str], tile: str, read: frozenset[str]) -> bool:

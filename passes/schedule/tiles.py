@@ -138,6 +138,8 @@ class RegisterTile:
         panels = sorted({n.attr for n in reads(plan.loop(self.depth).body)} - set(plan.facts.buffers))
         if [p for p in panels if not plan.tried("prefetch_panel", p, self.depth, tile, panel)]:
             plan.note(f"the last cache ({plan.target.l3 >> 20} MiB) is far away: while one panel of columns is worked on, the next is asked for")
+        if asked := [b for b in plan.facts.buffers if not plan.tried("prefetch_tile", b, self.depth)]:
+            plan.note(f"while a tile is summed up, the lines come of {', '.join(f'`{b}`' for b in asked)} that it is put together with, or stored in")
 
     def in_vectors(self, packed: str, deep: str, inner: str, side_by_side: Callable[[Plan, str, str], bool] | None = None) -> None:
         """Copy panels along `inner`, in vectors where what is copied is consecutive."""
@@ -318,23 +320,45 @@ def turned(plan: Plan, packed: str, before: Kernel, side_by_side: Callable[[Plan
     if (
         not 4 <= lanes <= cost.TURNED
         or width is None
-        or (width > lanes and width % lanes)
         or 2 * width <= lanes
         or not (side_by_side(plan, packed, deep) if side_by_side else _in_a_row(plan, packed, deep, lanes))
     ):
         return False
     with plan.attempt(f"`{packed}` is not turned over in registers") as attempt:
         plan.do("split", deep, lanes, tail="pad")
+        if width > lanes and width % lanes:
+            _with_a_rest(plan, packed, f"{deep}.1", inner, lanes)
+            return True
         plan.do("split", inner, lanes, tail="pad")
         *_, outer, deep, block, inner = plan.copying(packed, before)
         # a few rows to their end, which prefetchers follow, before the next few (a layer of 2048² for 32 rows 0.89, for 64 0.94 of the time)
         plan.do("reorder", *((block, outer) if width > lanes else (outer, block)), deep, inner)
         if width < lanes:  # one block
             plan.do("collapse", outer, block)
-        plan.tried("interior", deep, inner, fixed=1, clamps=1)
-        plan.do("unroll", deep)
-        plan.do("vectorize", inner)
+        _square(plan, deep, inner)
     return not attempt.refused
+
+
+def _with_a_rest(plan: Plan, packed: str, deep: str, inner: str, lanes: int) -> None:
+    """Copy `lanes` rows or columns along `deep` in squares, and what is left over in one of which the first lanes are stored; few of them one by one.  All that stands beside each other at one depth, for it shares lines of the panel."""
+    plan.do("reorder", inner, deep)
+    plan.do("split", inner, lanes, tail="cut")
+    plan.do("reorder", f"{inner}.0", deep, f"{inner}.1")
+    _square(plan, deep, f"{inner}.1")
+    rest, along = (x.axis for x in plan.around_store(packed)[-1][-2:])
+    if 2 * (plan.extent(rest) or 0) > lanes:
+        plan.do("split", rest, lanes, tail="pad")
+        rest = plan.collapsed((f"{rest}.0", f"{rest}.1"))
+        plan.do("reorder", along, rest)
+        _square(plan, along, rest)
+    else:
+        plan.do("reorder", along, rest)
+
+
+def _square(plan: Plan, deep: str, inner: str) -> None:
+    plan.tried("interior", deep, inner, fixed=1, clamps=1)
+    plan.do("unroll", deep)
+    plan.do("vectorize", inner)
 
 
 def consecutive(plan: Plan, copy: str, axis: str) -> bool:
