@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 
 from ..ir.bounds import Known
 from ..ir.expr import ONE, ZERO, Expr, axis, both, call, const, where
-from ..ir.graph import Node, View, elementwise, identity, postorder, reduce_node
+from ..ir.graph import Node, View, elementwise, identity, node_of, postorder, reduce_node
 from ..ir.primops import OPS
-from ..ir.simplify import assuming, prove
+from ..ir.simplify import assuming, prove, prove_le
 from ..ir.walks import substitute
 
 
@@ -31,6 +31,9 @@ def kept_terms(n: Node, under: Iterable[View], place: tuple[int, ...], known: Kn
     test, *others = (c.through(inside) for c in conditions)
     for other in others:
         test = identity(elementwise("bit_and", shape, test, other))
+    if all(a < n.rank for a in moving) and all(prove_le(ONE, e, known) for e in n.attr.extents):  # all terms or none: one is asked
+        ends = {axis(len(rows) + k): ZERO for k in range(len(n.attr.extents))}
+        return View(node_of(test.through(ends), shape[: len(rows)]), tuple(axis(a) for a in rows))
     return View(reduce_node("or", shape[: len(rows)], n.attr.extents, test, n.span), tuple(axis(a) for a in rows))
 
 

@@ -400,6 +400,10 @@ class Events:
         """The loads of an event, of all that its value is made of too."""
         return self.reads_of(*self._own(k))
 
+    def forget_reads(self) -> None:
+        """Of a copy whose events are others."""
+        self._reads = {}
+
     def reads_of(self, *exprs: Expr) -> list[Read]:
         reads = None if self._reads is None else self._reads.get(exprs)
         if reads is None:

@@ -106,7 +106,7 @@ class Order:
             earlier, later = self.pairs.meet(w, r), self.pairs.meet(r, w)
             same = self.pairs.touch(r, w)
             first, second = earlier or (same and j < r.after), later or (same and j >= r.after)
-            if (first and second) or (j == k and (first or (later and r.after == j))):
+            if (first and second) or (j == k and (first or (later and r.after == j and not _adds_up(w)))):
                 if j != k:
                     self.together.append((j, k))
                 self.stick(k, r, "is read where another iteration stores", w)
@@ -151,6 +151,12 @@ class Order:
             k = next(k for k in waiting if not any(j != k and reach[j] >> k & 1 for j in waiting))
             done.append(waiting.pop(k))
         return done
+
+
+def _adds_up(w: Event) -> bool:
+    """Whether a loop adds up what is stored: then what it reads of the elements behind is worth a copy of them as they were, and is not where each element is made of a few."""
+    mentioned = {n for e in w.index for n in postorder(e)}
+    return bool(w.combiner) and any(t.var not in mentioned for t in w.loops)
 
 
 __all__ = ["Order"]

@@ -35,6 +35,7 @@ from .loop_events import Events
 from .loop_order import Order
 from .loop_records import Event, Scan, stamped
 from .stored_box import box_of, covering, in_turn, turn_of, whole
+from .upright import upright
 
 if TYPE_CHECKING:
     from .loop_slices import Slice
@@ -61,8 +62,17 @@ class Form:
 
 def tensor_form(nest: Nest, operands: tuple[Node, ...], pairs: Dependences, inout: frozenset[str], options: Options) -> Form:
     """`inout`: the ports that are updated in place."""
-    known = pairs.known
     found = pairs.events(nest)
+    moved = upright(found)
+    if moved is not found:
+        form = _form(nest, operands, moved, pairs, inout, options)
+        if form.nodes:
+            return form
+    return _form(nest, operands, found, pairs, inout, options)
+
+
+def _form(nest: Nest, operands: tuple[Node, ...], found: Events, pairs: Dependences, inout: frozenset[str], options: Options) -> Form:
+    known = pairs.known
     order = Order(found, pairs)
     while True:
         if len(order.stuck) == len(found.live):

@@ -65,6 +65,25 @@ CASES = {
         "((X{f32}[N]) -> (Y{f32}[(* 2 N)])) (dotimes (i (* 2 N)) (let ((y (* 0.5 i))) (let ((a (cast i64 (floor y)))) (let ((b (min (+ a 1) (- N 1)))) (setf (aref Y i) (+ (aref X a) (aref X b)))))))",
         "gather",
     ),
+    "a triangle of a product, stored into both": Case(
+        "((A{f32}[M N]) -> (C{f32}[N N])) (dotimes (i N) (loop (j i N) (dotimes (k M) (incf (aref C i j) (* (aref A k i) (aref A k j)))) (setf (aref C j i) (aref C i j))))",
+        "reduce where",
+    ),
+    "a triangle in a triangle": Case(
+        "((X{f32}[N N]) -> (Y{f32}[N])) (dotimes (i N) (set s 0.0) (loop (j i N) (loop (k j N) (incf s (* (aref X j k) (aref X i k))))) (setf (aref Y i) s))", "reduce mul"
+    ),
+    "a sum behind the diagonal": Case(
+        "((A{f32}[N N] B{f32}[N M]) -> (C{f32}[N M])) (dotimes (i N) (dotimes (j M) (set s 0.0) (loop (k (+ i 1) N) (incf s (* (aref A k i) (aref B k j)))) (setf (aref C i j) s)))",
+        "reduce mul",
+    ),
+    "a triangle times a matrix, in its place": Case(
+        "((A{f32}[N N] B{f32}[N M]) -> (B)) (dotimes (i N) (dotimes (j M) (loop (k (+ i 1) N) (incf (aref B i j) (* (aref A k i) (aref B k j)))) (mulcf (aref B i j) 2)))",
+        "reduce mul", kernels=2,
+    ),
+    "sums that a row before has grown": Case(
+        "((A{f32}[N N] B{f32}[N M]) -> (B)) (dotimes (i N) (dotimes (j M) (dotimes (k i) (incf (aref B i j) (* (aref A k i) (aref B k j))))))",
+        "nest", "B[k, j] is read where another iteration stores B[i, j]",
+    ),
 }  # fmt: skip
 
 
