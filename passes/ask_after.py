@@ -10,7 +10,7 @@
 
 Loops pass over what is masked, `if (<= p i)`: the term is *not added*, so an infinite b must not show where the choice leaves it out.  A sum that is finite holds no 0 · ∞ and no 0 · NaN: what the choice
 would have left out was zeros, of which the factor that has the choice's axes holds as many as there are.  So S is a contraction like any other, in register tiles and panels, and the rows of it are looked at once.
-A choice between several products is in `chosen_products.py`, the loops that take a sum again in `taken_again.py`.
+A choice between several products is in `chosen_products.py`, several that are added up are in `added_products.py`, the loops that take a sum again in `taken_again.py`.
 Of integers nothing need be asked, and a choice that is the same all along the sum stands around it.  What a cascade is made of has the same from `nest_guarded.py`, tile by tile.
 
 Conditions: two operands that are each used again along an axis that the other has, or through windows that move (else each element is read once, and a choice costs nothing beside that: a filter of 63 taps over
@@ -29,6 +29,7 @@ from ..ir.graph import Graph, Node, View, condition_of, contiguous_node, element
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
 from ..ir.walks import leaves
+from .added_products import added_products
 from .chosen_products import Choice, chosen_products, product_of, reused, there
 from .reading import factors
 from .rules.pattern import same_view
@@ -71,7 +72,10 @@ def _bare(n: Node, known: Known, taken: set[str], options: Options, chosen: Call
     """The value of a sum without the choice around what it adds up; the node itself where it is something else, or nothing is `chosen` of the sum and the factor that has the choice."""
     found = _choice(n)
     if found is None:
-        return n if options.strict else chosen_products(n, known, taken, lambda m: _bare(m, known, taken, options))
+        if options.strict:
+            return n
+        again = added_products(n, lambda m: _bare(m, known, taken, options))
+        return again if again is not n else chosen_products(n, known, taken, lambda m: _bare(m, known, taken, options))
     if options.strict and len(found.factors) > 2:
         return n
     used = found.test.axes

@@ -212,3 +212,23 @@ def test_integers() -> None:
     assert not any(n.op == "nest" for n in graph_after("ask_after", text).nodes())
     a, b = (np.random.default_rng(SEED).integers(-9, 9, shape, np.int32) for shape in ((40, 21), (21, 30)))
     np.testing.assert_array_equal(luminal.compile(text, runtime="clang")(a, b), np.tril(a) @ b)
+
+
+ADDED = {
+    "two of a triangle": ("(if (<= j i) (incf (aref C i j) (+ (* (aref A i p) (aref B j p)) (* (aref B i p) (aref A j p)))))", lambda a, b: np.tril(a @ b.T + b @ a.T)),
+    "one taken away": ("(incf (aref C i j) (- (* (aref A i p) (aref B j p)) (* (aref B i p) (aref A j p))))", lambda a, b: a @ b.T - b @ a.T),
+    "both taken away": ("(decf (aref C i j) (+ (* (aref A i p) (aref B j p)) (* (aref B i p) (aref A j p))))", lambda a, b: -(a @ b.T) - b @ a.T),
+}  # fmt: skip
+
+
+@needs_cc
+@pytest.mark.parametrize("name", ADDED)
+def test_products_that_are_added_up_are_a_sum_each(name: str) -> None:
+    """Each is a contraction by itself."""
+    term, want = ADDED[name]
+    text = f"(composite form ((A{{f32}}[N K] B{{f32}}[N K]) -> (C{{f32}}[N N])) (dotimes (i N) (dotimes (j N) (dotimes (p K) {term}))))"
+    assert [n.args[0].node.op for n in graph_after("ask_after", text).nodes() if n.op == "reduce"] == ["mul", "mul"]
+    call, rng = luminal.compile(text), np.random.default_rng(SEED)
+    for n, k in ((0, 3), (3, 0), (1, 1), (7, 5), (33, 70)):
+        a, b = (rng.standard_normal((n, k)).astype(np.float32) for _ in range(2))
+        np.testing.assert_allclose(call(a, b), want(a.astype(np.float64), b.astype(np.float64)), rtol=1e-4, atol=1e-4)
