@@ -5,7 +5,7 @@
                                                     A[i, j] = s
 
 A sum in memory waits for each store, and nothing that makes vectors, tiles or blocks of sums knows it.  Whatever else the loop reads of the array, or stores into it, must be other
-elements: that is asked of the nest as it would stand (`dependence.py`; here k < j).
+elements: that is asked of the nest as it would stand (`dependence.py`; here k < j).  Where it touches no other, there is nothing to ask, and `carry.py` does it when loops over rows have been found by their form.
 Source: Callahan, Carr and Kennedy, Improving register allocation for subscripted variables (1990).
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from ..ir.bounds import Known
 from ..ir.expr import ZERO, load
-from ..ir.kernel import Alloc, Block, Buffer, Let, Loop, Nest, Region, Stmt, Store, While, map_block, map_expressions, statements
+from ..ir.kernel import Alloc, Block, Buffer, Let, Loop, Nest, Region, Stmt, Store, While, accesses, map_block, map_expressions, statements
 from ..ir.record import replace
 from ..ir.renaming import Names, defined
 from ..ir.simplify import prove_le
@@ -87,11 +87,9 @@ def _kept(nest: Nest, loop: Loop, store: Store, pairs: Dependences) -> Nest | No
 
 
 def _alone(nest: Nest, loop: Loop, end: Store, pairs: Dependences) -> bool:
-    """Whether no iteration of the loop touches what is stored behind it."""
-    if not any(n.op == "load" and n.attr == end.buffer for s in statements(loop.body) for n in postorder(*s.expressions())) and not any(
-        isinstance(s, Store) and s.buffer == end.buffer for s in statements(loop.body)
-    ):
-        return True
+    """Whether the loop touches other elements of the array, and no iteration what is stored behind it."""
+    if not any(name == end.buffer for name, _ in accesses(loop.body)):
+        return False  # all of it is the element: a loop over rows that others may join is found by its form first (`carry.py`)
     found = Events(nest, pairs.known)
     trips = {v for v, x in found.loops.items() if x is loop}
     stored = [e for e in found.events if id(end) in e.stores]
