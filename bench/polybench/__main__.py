@@ -4,7 +4,7 @@
     python -m luminal.bench.polybench lu cholesky        some of them
     python -m luminal.bench.polybench --small --blocks 1 all of them at a quarter of their sizes, a minute
 
-One thread each, ours too (`OMP=0`).  Each is checked first: at the small sizes of its own test against the float64 reference, ours and every C, and at the sizes that are timed every C against
+One thread each, ours too (`OMP=0`), both for the machine (`MARCH=native`).  Each is checked first: at the small sizes of its own test against the float64 reference, ours and every C, and at the sizes that are timed every C against
 ours.  The best C is the peer; a ratio above 1 says that ours is faster.  Arrays that are updated in place begin anew before every call, which is not timed.  The C knows its sizes when
 it is compiled, and that no two of its arrays overlap; ours learns its sizes when it is called.
 """
@@ -61,7 +61,7 @@ class Case:
 
 
 def case_of(kernel: Kernel, divisor: int = 1, config: Mapping[str, Any] | None = None) -> Case:
-    (compilation,) = compilations(str(kernel.path), Settings(config={"OMP": False} if config is None else dict(config)))
+    (compilation,) = compilations(str(kernel.path), Settings(target="native", config={"OMP": False} if config is None else dict(config)))
     sizes, scalars = bindings(compilation, {})[0]
     names = {s.name for s in compilation.elaborate().sizes}
     timed = {n: v // divisor if n in names else v for n, v in parse_bindings(kernel.sizes, "sizes").items()}
