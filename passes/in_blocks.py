@@ -12,8 +12,9 @@
                                                         for j in b .. i: s -= A[i, j] * X[j, k]
                                                         X[i, k] = s / A[i, i]
 
-Row by row, all that is there already comes from far for each row; the first loop over i is independent, so it is register tiles.  It may stand there if none of what it reads is stored in the block, which is
-asked of the loops as they would stand.  A short loop stays as it is.
+Row by row, all that is there already comes from far for each row; the first loop over i is independent, so it is register tiles.  It may stand there if nothing that an iteration
+reads ahead would have been stored before in the block, by another iteration or by itself; that is asked of the loops as they would stand.  A short loop stays as it is, and so does one whose iterations sum one
+element each: rows read side by side took as long as one after the other, or longer (2000 of doubles 0.88 ms for 0.58).
 """
 
 from __future__ import annotations
