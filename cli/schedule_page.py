@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from ..passes.schedule import STEPS, variants
+from ..passes.schedule import STEPS
 from ..passes.schedule.script import Step
+from ..passes.schedule.steps import variants
 
 HEAD = """# Schedules
 

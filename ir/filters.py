@@ -13,7 +13,7 @@ and, along a second such axis, the same inside of it (Winograd's F(2×2, 3×3) a
 with its padding once, each in an order in which what lies side by side in memory is transformed alike: c for the data, an axis that only the taps have for the taps and the products.  Tiles reach past the end
 of X, where zeros are read, and of Y, where results are dropped.
 
-Whether that pays depends on the sizes: where they are not known they choose at run time between this and the filter as it stands (a `where` on them alone, `passes/choices.py`), and there are no tiles,
+Whether that pays depends on the sizes: where they are not known they choose at run time between this and the filter as it stands (a `where` on them alone, `passes/nests/choices.py`), and there are no tiles,
 nor memory for them, where it does not.
 
 `shortened` writes this into a graph, so that the ordinary rules of the error bound (`ir/interpret/bounds.py`) say what a kernel made under `--fast` may be off by.  An infinity or a NaN in X spreads

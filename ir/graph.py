@@ -43,7 +43,7 @@ A node's value at a point of its domain:
     cascade result K over [expr,…] x… c… a…   the value of the K-th state: the states x are reductions over one axis, bodies of later ones may read earlier ones.  They may be computed
                                       in one pass, tile by tile: when the earlier states move on, what state k has summed so far, s, becomes s · c_k + a_k.  The list is the rows'
                                       extents; x_k and a_k are read over the rows followed by the state's other axes, c_k over the rows.  A state may be a result of a nest too, that walks
-                                      the last axis of its operand, row by row (`passes/folds.py`): it goes on where it was
+                                      the last axis of its operand, row by row (`passes/cascades/folds.py`): it goes on where it was
     reached over [expr]               the extent of a reduced axis as i64[]; while a cascade over it runs, how much of it has been worked off with this tile
     previous x                        x; in c and a, what the state x, or what was reached, was one tile before
 

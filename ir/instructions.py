@@ -3,7 +3,7 @@
     ins.dot4_u8_i8:i32(c, a, b)     c + Σ a[k]·b[k] over the 4 neighbours that each word holds
 
 `a` and `b` are words of 32 bits (u32), element k in bits k·w … k·w + w - 1.  A runtime says in its `[instructions]` which of them it spells, and on which machines; schedules
-use what the target has (`passes/schedule/dots.py`).  Kernels may hold them lane by lane; in programs their operands may be vectors of words.
+use what the target has (`passes/schedule/steps/dots.py`).  Kernels may hold them lane by lane; in programs their operands may be vectors of words.
 
     tile_i8     c[16, 16] add= Σ over 16 words k of dot4_i8(0, a[16 rows, k], b[k, 16 columns])
 
@@ -18,17 +18,17 @@ Division by one number after the other takes a machine longer than multiplying (
     ins.rough_exp:f32(x, least)     0 where x < least, else e^x to within 2^-13 of itself
     ins.rounded:bf16(x)             x rounded, where it is no denormal number
 
-What is rounded to bf16 anyway needs no more digits (`passes/schedule/rough.py`).
+What is rounded to bf16 anyway needs no more digits (`passes/schedule/steps/rough.py`).
 
     ins.weight:f32(x, least)        0 where x < least, else e^x, for x <= 0 (NaN stays)
     ins.exp_inside:f32(x)           e^x, for |x| <= 87 (NaN stays)
     ins.exp_near:f32(x)             e^x, for |x| <= 4 (NaN stays)
     ins.sum_exp:f32x16(a, x)        a + e^x, one of `MANY` terms of a sum at least
 
-Weights beside the largest score are of the first kind (`passes/nest_kept.py`): what an exponential asks about infinities and small results is known of them; so it is of what
+Weights beside the largest score are of the first kind (`passes/nests/nest_kept.py`): what an exponential asks about infinities and small results is known of them; so it is of what
 lies within bounds (`passes/spare_bounds.py`).  An exponential that is added up is no number of its own there.
 
-Some machines have them for tiles too, with registers of their own.  Kernels write that out, as loops of the kind `tile` around the instruction for one lane (`passes/schedule/tensors.py`); programs
+Some machines have them for tiles too, with registers of their own.  Kernels write that out, as loops of the kind `tile` around the instruction for one lane (`passes/schedule/steps/tensors.py`); programs
 have a statement for it, which goes on along the reduction (`Multiply` in `ir/program.py`).
 """
 

@@ -29,13 +29,13 @@ from ..ir.graph import Graph, Node, View, condition_of, contiguous_node, element
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
 from ..ir.walks import leaves
-from .added_products import added_products
-from .chosen_products import Choice, chosen_products, product_of, reused, there
+from .cascades.separate import is_zero
+from .products.added_products import added_products
+from .products.chosen_products import Choice, chosen_products, product_of, reused, there
+from .products.shifted_sums import sum_of_sums, where_it_pays
+from .products.taken_again import taken_again
 from .reading import factors
 from .rules.pattern import same_view
-from .separate import is_zero
-from .shifted_sums import sum_of_sums, where_it_pays
-from .taken_again import taken_again
 
 
 def ask_after(ir: Graph, target: Target, options: Options) -> Graph:

@@ -34,19 +34,19 @@ from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
 from ..ir.target import Options, Target
 from ..ir.walks import leaves
-from .cascade_folds import with_folds
-from .cascade_groups import groups
-from .cascade_nodes import Redirected, State, as_dtype, view_as, wide
-from .kept_terms import kept_terms
-from .masked_exponents import masked_exponents
-from .masked_rows import leaves_out
-from .moments import moments
+from .cascades.cascade_folds import with_folds
+from .cascades.cascade_groups import groups
+from .cascades.cascade_nodes import Redirected, State, as_dtype, view_as, wide
+from .cascades.kept_terms import kept_terms
+from .cascades.masked_exponents import masked_exponents
+from .cascades.masked_rows import leaves_out
+from .cascades.moments import moments
+from .cascades.row_by_row import row_by_row
+from .cascades.scores import pointwise_reads
+from .cascades.selections import selection
+from .cascades.separate import EXPONENTIALS, Body, Exponent, Mixed, Pulled, Term, beside, guarded_extremes, moves, unguarded, varying_in
 from .reading import reads_of
-from .row_by_row import row_by_row
 from .rules.pattern import same_view, through
-from .scores import pointwise_reads
-from .selections import selection
-from .separate import EXPONENTIALS, Body, Exponent, Mixed, Pulled, Term, beside, guarded_extremes, moves, unguarded, varying_in
 from .walk import run
 
 

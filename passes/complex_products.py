@@ -25,8 +25,8 @@ from ..ir.record import replace
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
 from ..ir.walks import rewrite, substitute
-from .join_loops import Sum, reduction
-from .rows import Rows, rows_of
+from .joins.join_loops import Sum, reduction
+from .joins.rows import Rows, rows_of
 
 SHORT = 8  # products of a sum: moving two results to memory and back costs about as many
 

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from ..ir.graph import Graph, Node, contiguous_node, identity, with_operands
 from ..ir.target import Options, Target
-from .level_zero import every_operator, without_cascades
-from .uses import Planner
+from .nests.level_zero import every_operator, without_cascades
+from .nests.uses import Planner
 
 
 def fuse(ir: Graph, target: Target, options: Options) -> Graph:

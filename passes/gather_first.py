@@ -15,9 +15,9 @@ from ..ir.graph import Graph, Node, Shape, View, elementwise, gather_node, ident
 from ..ir.primops import OPS
 from ..ir.target import Options, Target
 from ..ir.walks import leaves, substitute
+from .cascades.scores import spread
 from .costs import nominal, points
 from .pick import IN_MEMORY
-from .scores import spread
 from .walk import Walk, run
 
 FEWER = 16  # times as few positions, so that they cost nothing beside the others

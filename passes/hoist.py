@@ -46,7 +46,7 @@ from ..ir.record import replace
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, substitute, substitution
 from .lower.names import Names
-from .share import Temporaries, share
+from .programs.share import Temporaries, share
 
 MOST_TERMS: Final = 8  # an address that multiplies out to more is left as it is
 WORTH: Final = 2.0  # operations (a multiplication of two unknowns counts as 2) that are worth a name outside the loop

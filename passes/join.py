@@ -23,7 +23,7 @@ from ..ir.record import replace
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, substitute
-from .rows import Rows, common_depth, joined, one_after_the_other, rows_of
+from .joins.rows import Rows, common_depth, joined, one_after_the_other, rows_of
 
 MOST = 64  # statements of a joined body: more values than registers help nobody
 STREAMS = 12  # tensors that one loop moves: prefetchers and write buffers follow no more

@@ -31,16 +31,16 @@ from ..ir.renaming import Names, defined, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import postorder, rewrite
-from .rows import Rows, rows_of
+from .joins.rows import Rows, rows_of
 from .schedule import Facts, is_scheduled
 from .schedule.cost import blocking
-from .schedule.direct import in_place
 from .schedule.plan import Plan
+from .schedule.products.direct import in_place
 from .schedule.roles import Contraction, contraction
 
 if TYPE_CHECKING:
-    from .blocks import Axes, Form
-    from .pieces import Pieces
+    from .joins.blocks import Axes, Form
+    from .joins.pieces import Pieces
 
 
 def join_blocks(ir: Module, target: Target, options: Options) -> Module:
@@ -135,7 +135,7 @@ class _Search:
 
     def grown(self, axes: Axes, length: Expr) -> dict[int, Form] | None:
         """How each kernel that touches these tensors goes through the positions."""
-        from .blocks import form_of
+        from .joins.blocks import form_of
 
         touching = [k for k, r in enumerate(self.kernels) if any(n in r.accesses and r.accesses[n] for n in axes)]
         units: list[Expr | None] = [None]
@@ -184,7 +184,7 @@ class _Search:
 
     def pieces(self, found: _Chain, roles: Contraction) -> Pieces | None:
         """How they go through the depth: what makes the columns' operand holds a quarter of the second cache for one piece."""
-        from .pieces import LEAST, MOST, pieces_of
+        from .joins.pieces import LEAST, MOST, pieces_of
 
         if self.strict or any(form.depth for form in found.members.values()):
             return None
@@ -244,7 +244,7 @@ def _joined(ir: Module, kernels: list[Rows], chains: list[_Chain], known: Known)
 
 
 def _in_blocks(ir: Module, kernels: list[Rows], c: _Chain, known: Known) -> Kernel:
-    from .blocks import Cut, blocked
+    from .joins.blocks import Cut, blocked
 
     members = {k: c.members[k] for k in sorted(c.members)}
     touched = {n for k in members for n in kernels[k].kernel.buffers}
@@ -270,7 +270,7 @@ def _in_blocks(ir: Module, kernels: list[Rows], c: _Chain, known: Known) -> Kern
     if c.pieces is None:
         body = (*body, *(s for part in parts.values() for s in part))
     else:
-        from .pieces import in_pieces
+        from .joins.pieces import in_pieces
 
         body = (*body, *in_pieces(parts, c.at, c.pieces, own, names))
     loop = Loop(axis, ZERO, var(blocks), map_expressions(body, c.there), "parallel")

@@ -33,8 +33,8 @@ from ..ir.record import record, replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
-from .join_loops import Sum, is_reused, reduction, with_joined_loops
-from .rows import Rows, rows_of
+from .joins.join_loops import Sum, is_reused, reduction, with_joined_loops
+from .joins.rows import Rows, rows_of
 
 CHUNK = 64  # rows: their sums are written and read again once, which is little beside so many rows
 LEAST = 8  # chunks: fewer are shared unevenly
@@ -169,7 +169,7 @@ def _fits(group: list[Member], target: Target) -> Expr:
 
 def _joined(group: list[Member], fits: Expr, registers: int) -> tuple[list[Kernel], list[Buffer]]:
     """The kernel that goes through the rows, those that put the sums of its chunks together, and what is between them."""
-    from .join_siblings import with_joined_siblings
+    from .joins.join_siblings import with_joined_siblings
 
     first = group[0].rows
     names = Names((*first.sizes, *first.buffers, *(n for m in group for n in defined(m.rows.kernel.body))))

@@ -27,8 +27,8 @@ from ..ir.record import replace
 from ..ir.renaming import Names, defined
 from ..ir.target import Options, Target
 from ..ir.walks import rewrite
-from .join_loops import sums, with_joined_loops
-from .rows import Rows, common_depth, joined, one_after_the_other, rows_of
+from .joins.join_loops import sums, with_joined_loops
+from .joins.rows import Rows, common_depth, joined, one_after_the_other, rows_of
 
 AXES = 2  # of a row, not counting those of constant extent: one with more leaves the cache, and its loops are better shared by threads
 

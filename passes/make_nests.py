@@ -32,12 +32,12 @@ from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from ..ir.text.expressions import show_expr
 from ..ir.walks import substitute
-from .borders import split_borders
-from .choices import choice, order, size_condition
-from .homes import Piece, bind, loads, zeros_block
-from .nest_body import OUTPUT_AXES, NestBody
+from .nests.borders import split_borders
+from .nests.choices import choice, order, size_condition
+from .nests.homes import Piece, bind, loads, zeros_block
+from .nests.nest_body import OUTPUT_AXES, NestBody
+from .nests.stored_whole import stored_whole
 from .reading import several_reductions
-from .stored_whole import stored_whole
 
 REAL = frozenset({"contiguous", "nest", "scatter", "update", "scan"})
 
@@ -65,7 +65,7 @@ def _reasons(graph: Graph, target: Target) -> tuple[str, ...]:
     if not several_reductions(graph.nodes()):
         return ()
     from .cascade import why_not
-    from .made_again import several_times
+    from .cascades.made_again import several_times
     from .reassociate import chosen_orders
 
     return (*chosen_orders(graph), *several_times(graph), *why_not(graph, target))
@@ -233,7 +233,7 @@ class _Maker:
                 break
         if short is None or len(blocks) == 1:
             return Piece((name,), blocks[0], notes=tuple(notes))
-        from .short_rows import either
+        from .nests.short_rows import either
 
         return Piece((name,), either(short, blocks[0], blocks[1], self.names.taken), notes=tuple(notes))
 
@@ -273,7 +273,7 @@ class _Maker:
         """The node without its cascade, and under which condition that is better; the node itself and None where it never is."""
         if node not in self.rows or self.target.gpu:
             return node, None
-        from .short_rows import short_row, without_cascades
+        from .nests.short_rows import short_row, without_cascades
 
         plain = without_cascades(node, self.version)
         ((places),) = self.rows[node].values()
@@ -286,7 +286,7 @@ class _Maker:
         rows = self.rows.get(group[0], {})
         if not rows:
             return piece
-        from .split_cascade import Split, part_buffers, write_parts, write_results
+        from .nests.split_cascade import Split, part_buffers, write_parts, write_results
 
         for args in rows:
             cascade = self.cascades[args]

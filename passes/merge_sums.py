@@ -14,8 +14,8 @@ from __future__ import annotations
 from ..ir.expr import axis
 from ..ir.graph import Graph, Node, View, elementwise, identity, reduce_node
 from ..ir.target import Options, Target
-from .by_sizes import replaced
-from .sums_of_products import Product, as_it_lies, products
+from .products.by_sizes import replaced
+from .products.sums_of_products import Product, as_it_lies, products
 
 
 def merge_sums(ir: Graph, target: Target, options: Options) -> Graph:

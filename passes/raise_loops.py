@@ -26,8 +26,8 @@ from ..ir.program import BAD_INDEX
 from ..ir.record import replace
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
-from .dependence import Dependences
-from .tensor_form import Form, tensor_form
+from .loops.dependence import Dependences
+from .loops.tensor_form import Form, tensor_form
 
 
 def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
@@ -78,7 +78,7 @@ def _raised(node: Node, pairs: Dependences, inout: frozenset[str], options: Opti
     operands = tuple(a.node for a in node.args)
     form = tensor_form(nest, operands, pairs, inout, options)
     if _has_loops(form, operands):
-        from .written_out import written_out
+        from .loops.written_out import written_out
 
         rows = written_out(nest, pairs.known)
         if rows is not None and not _has_loops(again := tensor_form(rows, operands, pairs, inout, options), operands):
@@ -97,12 +97,12 @@ def _has_loops(form: Form, operands: tuple[Node, ...]) -> bool:
 
 def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) -> Nest:
     """A nest with its independent loops marked, its checks outside of the loops that they do not ask about, and without those that nobody wants."""
-    from .checks import checks_outside
-    from .concurrency import marked
-    from .distributed import distributed
-    from .in_blocks import in_blocks
-    from .kept_elements import kept_elements
-    from .local_arrays import made_global
+    from .loops.checks import checks_outside
+    from .loops.concurrency import marked
+    from .loops.distributed import distributed
+    from .loops.in_blocks import in_blocks
+    from .loops.kept_elements import kept_elements
+    from .loops.local_arrays import made_global
 
     if options.unchecked:
         nest = replace(nest, body=map_block(nest.body, lambda s: () if isinstance(s, Check) and s.code == BAD_INDEX else None))

@@ -29,9 +29,9 @@ from ..ir.record import replace
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
 from ..ir.text.expressions import show_expr
-from .by_sizes import BySizes, by_sizes, extents_where, replaced
-from .in_chunks import in_chunks
-from .sums_of_products import Product, as_it_lies, groups, products
+from .products.by_sizes import BySizes, by_sizes, extents_where, replaced
+from .products.in_chunks import in_chunks
+from .products.sums_of_products import Product, as_it_lies, groups, products
 
 SHORT, LONG = 16, 2048  # sizes that orders are compared at where neither is always less
 MOST_SIZES = 256  # so many of their combinations

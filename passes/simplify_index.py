@@ -22,7 +22,7 @@ from ..ir.record import replace
 from ..ir.simplify import assuming, prove_le, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import leaves, substitute
-from .whole_vectors import whole_vectors
+from .programs.whole_vectors import whole_vectors
 
 ONE_TRIP: Final = ("", "unroll")  # loops that may become their body: one that is divided among threads has a meaning beyond its trips
 

@@ -30,9 +30,9 @@ from ..ir.record import replace
 from ..ir.renaming import Names, defined, unique_locals
 from ..ir.simplify import assuming, simplify
 from ..ir.target import Options, Target
-from .column_stages import column_stages
 from .join_columns import CHUNK, LEAST, Member, by_columns, combined, either, own, parts_of
-from .rows import Rows, rows_of
+from .joins.column_stages import column_stages
+from .joins.rows import Rows, rows_of
 from .schedule.cost import ACCUMULATORS, first_lanes, stream_bytes
 
 # Enough to be shared evenly by as many threads as read memory at its full speed, four for each core; each costs a row of sums that is cleared, stored and read again.  (Zen 4, two threads, memory at 100 GB/s, sixteen beside

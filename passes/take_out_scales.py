@@ -23,9 +23,9 @@ from ..ir.ranges import Range
 from ..ir.simplify import prove_equal, simplify
 from ..ir.target import Options, Target
 from ..ir.walks import postorder
-from .block_sums import EXACT
+from .cascades.block_sums import EXACT
 from .reading import as_byte, factors, is_byte
-from .schedule.dots import choice
+from .schedule.steps.dots import choice
 
 MOST = 1 << 14  # elements of a block: the products of so many are no more than i32 holds
 

@@ -20,9 +20,9 @@ from ..ir.expr import axis
 from ..ir.graph import Graph, Node, Shape, View, elementwise, identity, operand_domain, reduce_node, rewrite
 from ..ir.target import Options, Target
 from ..ir.walks import leaves
-from .block_sums import block_sums
+from .cascades.block_sums import block_sums
 from .reading import Byte, as_byte
-from .schedule.dots import choice
+from .schedule.steps.dots import choice
 
 
 def take_out_shifts(ir: Graph, target: Target, options: Options) -> Graph:

@@ -8,7 +8,7 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.program import Call, statements
-from luminal.passes.alike import alike
+from luminal.passes.programs.alike import alike
 from luminal.passes.schedule import Facts, automatic, replay, unique
 from luminal.search.account import account
 

@@ -1,4 +1,4 @@
-"""Loops that are cut where masks turn (`passes/borders.py`): a stack of rolled tensors, short axes that are cut at each position, and what is read of one element of a tensor that others are stored into."""
+"""Loops that are cut where masks turn (`passes/nests/borders.py`): a stack of rolled tensors, short axes that are cut at each position, and what is read of one element of a tensor that others are stored into."""
 
 import luminal
 import numpy as np

@@ -156,7 +156,7 @@ NOT_SEPARABLE = {
 
 @pytest.mark.parametrize("name", ONE_PASS)
 def test_one_pass_means_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 64)  # so that small tensors have several tiles
+    monkeypatch.setattr("luminal.passes.nests.nest_cascade.LONG_TILE", 64)  # so that small tensors have several tiles
     check_one_pass(name, *ONE_PASS[name])
 
 
@@ -192,8 +192,8 @@ def test_a_cascade_that_is_read_where_nothing_proves_it_inside() -> None:
 
 @pytest.mark.parametrize("name", LEFT_BEHIND)
 def test_terms_leave_exponents_and_extremes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 64)
-    monkeypatch.setattr("luminal.passes.nest_moments.CACHED", 128)
+    monkeypatch.setattr("luminal.passes.nests.nest_cascade.LONG_TILE", 64)
+    monkeypatch.setattr("luminal.passes.nests.nest_moments.CACHED", 128)
     check_one_pass(name, *LEFT_BEHIND[name], masked=False)
 
 

@@ -84,7 +84,7 @@ LOOPS: dict[str, str] = {
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_are_one_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 64)
+    monkeypatch.setattr("luminal.passes.nests.nest_cascade.LONG_TILE", 64)
     check_one_pass(name, LOOPS[name], 1)
 
 

@@ -175,7 +175,7 @@ def test_tiles_of_nothing_are_passed_over(mask: str, tiles: str) -> None:
 )
 def test_weights_of_rows_in_the_other_direction(mask: str, axis: int, columns: str, skips: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The weights of a row that is masked whole are NaN, also in tiles that hold nothing but fills: these are passed over only where each row keeps something."""
-    monkeypatch.setattr("luminal.passes.nest_cascade.TILE", 64)
+    monkeypatch.setattr("luminal.passes.nests.nest_cascade.TILE", 64)
     other = "(einsum 'hij,hie->hje' p O)" if axis == -1 else "(einsum 'hij,hje->hie' p O)"
     ports = f"Q{{f32}}[H N D] K{{f32}}[H {columns} D] O{{f32}}[H {'N' if axis == -1 else columns} E] W{{bool}}[N {columns}]"
     places = PLACES.replace("M", columns)

@@ -52,8 +52,8 @@ ONE_PASS: dict[str, tuple[str, int]] = {
 
 @pytest.mark.parametrize("name", ONE_PASS)
 def test_one_pass_means_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 32)
-    monkeypatch.setattr("luminal.passes.nest_moments.CACHED", 128)
+    monkeypatch.setattr("luminal.passes.nests.nest_cascade.LONG_TILE", 32)
+    monkeypatch.setattr("luminal.passes.nests.nest_moments.CACHED", 128)
     check_one_pass(name, *ONE_PASS[name])
 
 
@@ -130,8 +130,8 @@ def test_accuracy() -> None:
 
 def test_a_cascade_inside_of_another_over_as_long_an_axis(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was reached is each cascade's own: scores with standardised keys, whose deviation is taken in turn."""
-    monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 32)
-    monkeypatch.setattr("luminal.passes.nest_moments.CACHED", 128)
+    monkeypatch.setattr("luminal.passes.nests.nest_cascade.LONG_TILE", 32)
+    monkeypatch.setattr("luminal.passes.nests.nest_moments.CACHED", 128)
     graph = naive(
         "((Q{f32}[H N] K{f32}[H N N]) -> (Y{f32}[H])) (setf k (- K (mean K :axis -1 :keepdims t))) (setf k (* k (rsqrt (+ 1e-3 (mean (* k k) :axis -1 :keepdims t))))) "
         '(setf s (einsum "hd,hjd->hj" Q k)) (setf d (- s (mean s :axis -1 :keepdims t))) (return (mean (* d d) :axis -1))'

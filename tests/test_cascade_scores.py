@@ -116,7 +116,7 @@ SHARED: dict[str, tuple[str, int]] = {
 
 @pytest.mark.parametrize("name", SHARED)
 def test_means_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 64)
+    monkeypatch.setattr("luminal.passes.nests.nest_cascade.LONG_TILE", 64)
     check_one_pass(name, *SHARED[name])
 
 

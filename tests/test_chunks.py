@@ -16,7 +16,8 @@ from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.passes.cascade import cascade
 from luminal.passes.make_nests import make_nests
-from luminal.passes.schedule import hint_lines, schedule
+from luminal.passes.schedule import schedule
+from luminal.passes.schedule.steps import hint_lines
 from luminal.passes.simplify import simplify
 from running import TARGET, composite
 

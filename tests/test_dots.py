@@ -16,7 +16,7 @@ from luminal.ir.record import replace
 from luminal.ir.target import Options
 from luminal.ir.text import read, show
 from luminal.passes.schedule import Facts, StepError, replay, schedule, unique
-from luminal.passes.schedule.variants import condition
+from luminal.passes.schedule.steps.variants import condition
 from luminal.runtimes.clang.driver import Driver
 from scheduling import BYTES, CPU, FLOATS
 from small_attention import scores_agree

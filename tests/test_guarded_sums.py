@@ -1,4 +1,4 @@
-"""Sums of products under a choice, as loops write them that pass over what is masked (`passes/masked_factors.py`): multiplied without the choice, and what it leaves out does not show, whatever it is."""
+"""Sums of products under a choice, as loops write them that pass over what is masked (`passes/cascades/masked_factors.py`): multiplied without the choice, and what it leaves out does not show, whatever it is."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ LEFT = {
 
 @pytest.mark.parametrize("name", FORMS)
 def test_in_chunks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("luminal.passes.in_chunks.CHUNK", 16)  # from 37 positions on
+    monkeypatch.setattr("luminal.passes.products.in_chunks.CHUNK", 16)  # from 37 positions on
     graph, found = ordered(FORMS[name])
     named = {"H": 1, "D": 2, "E": 3}
     some = {n: products(found, {**named, "N": n}) for n in (10, 1000, 2000)}

@@ -10,11 +10,11 @@ from luminal.ir.bounds import Known, Range
 from luminal.ir.evaluate import evaluate
 from luminal.ir.expr import Expr, ceildiv, const, floordiv, maximum, minimum, mod, size, var
 from luminal.ir.graph import Size
-from luminal.passes.dependence import Dependences
-from luminal.passes.domains import Trip
-from luminal.passes.emptiness import is_empty
-from luminal.passes.loop_records import Read
-from luminal.passes.systems import System
+from luminal.passes.loops.dependence import Dependences
+from luminal.passes.loops.domains import Trip
+from luminal.passes.loops.emptiness import is_empty
+from luminal.passes.loops.loop_records import Read
+from luminal.passes.loops.systems import System
 
 NAMES = [var(n) for n in "xyz"]
 BOX = range(-3, 4)

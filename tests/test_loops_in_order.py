@@ -13,7 +13,7 @@ from luminal.compiler import Settings, compilations
 from luminal.ir.bounds import Known
 from luminal.ir.kernel import Loop, Nest, statements
 from luminal.ir.text import show
-from luminal.passes.loop_events import Events
+from luminal.passes.loops.loop_events import Events
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 

@@ -10,7 +10,7 @@ from luminal.ir.kernel import Loop
 from luminal.ir.target import Options
 from luminal.passes.make_nests import make_nests
 from luminal.passes.raise_loops import raise_loops
-from luminal.passes.schedule.loops import reorder
+from luminal.passes.schedule.steps.loops import reorder
 from luminal.passes.schedule.tree import Facts, StepError
 from running import TARGET, agree, composite, draw, meaning, outputs
 

@@ -9,7 +9,7 @@ from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read
 from luminal.passes.schedule import cost, schedule
-from luminal.passes.schedule.rows_of_lanes import few_vectors
+from luminal.passes.schedule.rows.rows_of_lanes import few_vectors
 from scheduling import same_at
 
 NARROW = Target("clang", "avx2", "avx2", vector_bytes=32, vector_registers=16, l1=32 << 10, l2=1 << 20, cores=2, threads=True)

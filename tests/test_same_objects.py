@@ -12,8 +12,8 @@ from luminal.ir.operator_kinds import DIVIDES
 from luminal.ir.places import path_of
 from luminal.ir.simplify import simplify
 from luminal.ir.walks import SHORT, postorder
-from luminal.passes.schedule import beside
 from luminal.passes.schedule.affine import inside, inside_for
+from luminal.passes.schedule.rows import beside
 
 N, x = size("N"), var("x")
 

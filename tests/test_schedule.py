@@ -16,8 +16,9 @@ from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
 from luminal.ir.walks import substitute
-from luminal.passes.schedule import Facts, chains, cost, replay, schedule, unique
+from luminal.passes.schedule import Facts, cost, replay, schedule, unique
 from luminal.passes.schedule.script import apply
+from luminal.passes.schedule.steps import chains
 from luminal.passes.schedule.tree import StepError, loads_in
 from scheduling import CPU, GPU, KERNELS, arrays, module, same, whole
 

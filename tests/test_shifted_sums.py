@@ -1,4 +1,4 @@
-"""What loops scatter, as one sum for each position (`passes/shifted_sums.py`): where that is less work, and that nothing shows of what it multiplies beyond the edges."""
+"""What loops scatter, as one sum for each position (`passes/products/shifted_sums.py`): where that is less work, and that nothing shows of what it multiplies beyond the edges."""
 
 from __future__ import annotations
 

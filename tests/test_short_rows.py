@@ -68,8 +68,8 @@ def test_rows_that_share_nothing_stay_a_cascade(name: str) -> None:
 @pytest.mark.parametrize("name", [*SHARING, *ALONE])
 def test_short_rows_mean_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With tiles of 8 and tables of 16 elements, so that lengths on both sides are met."""
-    monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 8)
-    monkeypatch.setattr("luminal.passes.short_rows.TABLE", 64)
+    monkeypatch.setattr("luminal.passes.nests.nest_cascade.LONG_TILE", 8)
+    monkeypatch.setattr("luminal.passes.nests.short_rows.TABLE", 64)
     kernels = 2 if name == "another axis" else 1  # what is turned over reads the statistics of its rows
     check_one_pass(name, {**SHARING, **ALONE}[name], kernels, masked=name in SHARING)
 

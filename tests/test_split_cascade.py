@@ -45,12 +45,12 @@ VECTORS = Target(
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tensors have several chunks, of several tiles."""
-    monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 32)
-    monkeypatch.setattr("luminal.passes.nest_cascade.TILE", 64)
-    monkeypatch.setattr("luminal.passes.nest_cascade.FEW_TILE", 32)
-    monkeypatch.setattr("luminal.passes.nest_moments.CACHED", 128)
+    monkeypatch.setattr("luminal.passes.nests.nest_cascade.LONG_TILE", 32)
+    monkeypatch.setattr("luminal.passes.nests.nest_cascade.TILE", 64)
+    monkeypatch.setattr("luminal.passes.nests.nest_cascade.FEW_TILE", 32)
+    monkeypatch.setattr("luminal.passes.nests.nest_moments.CACHED", 128)
     for name, value in (("CHUNKS", 3), ("PIECES", 6), ("LIGHT", 64), ("HEAVY", 64), ("ROWS", 9)):
-        monkeypatch.setattr(f"luminal.passes.split_cascade.{name}", value)
+        monkeypatch.setattr(f"luminal.passes.nests.split_cascade.{name}", value)
 
 
 def _split(kernel: Kernel) -> bool:
@@ -117,7 +117,7 @@ def test_strips_along_a_kept_axis(registers: int, columns: str, strips: set[int]
 @pytest.mark.parametrize("registers", [32, 16])
 def test_rows_that_share_keys_and_values_ask_ahead_for_both(monkeypatch: pytest.MonkeyPatch, registers: int) -> None:
     """Values are weighed in register tiles, four rows to a vector; keys are scored in tiles of rows and neighbours.  All ask for what they read next, as a row alone does."""
-    monkeypatch.setattr("luminal.passes.nest_cascade.FEW_TILE", 256)
+    monkeypatch.setattr("luminal.passes.nests.nest_cascade.FEW_TILE", 256)
     scored, weighed = 'einsum "had,hjd->haj" Q K', 'einsum "haj,hje->hae"'
     several = f"((Q{{f32}}[H A D] K{{f32}}[H M D] V{{f32}}[H M E]) -> (O{{f32}}[H A E])) (return ({weighed} (softmax ({scored}) :axis -1) V))"
     target = replace(VECTORS, vector_registers=registers, vector_bytes=2 * registers)
@@ -142,7 +142,7 @@ def test_each_line_is_asked_for_once(dtype: str, lines: bool) -> None:
 def test_few_chunks_are_half_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """700 positions in chunks of 512 would be one of 512 and one of 188."""
     for name, value in (("CHUNKS", 64), ("PIECES", 128), ("HEAVY", 512)):
-        monkeypatch.setattr(f"luminal.passes.split_cascade.{name}", value)
+        monkeypatch.setattr(f"luminal.passes.nests.split_cascade.{name}", value)
     text = '((Q{f32}[H A D] K{f32}[H M D] V{f32}[H M E]) -> (O{f32}[H A E])) (return (einsum "haj,hje->hae" (softmax (einsum "had,hjd->haj" Q K) :axis -1) V))'
     (kernel,) = nests(after(before(text))).kernels
     lets = {s.name: s.value for s in statements(kernel.body) if isinstance(s, Let)}
@@ -203,11 +203,11 @@ def test_rows_share_tiles_where_sizes_are_known_too(sizes: str) -> None:
 @pytest.mark.parametrize("length", [128, 200, 513])
 def test_scores_in_memory_are_numbers(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
     """Blocks of keys through which a row runs as one axis: the scores are stored, and the cascade reads numbers; chunks shorter than a long tile are not taken for more than they hold."""
-    monkeypatch.setattr("luminal.passes.nest_cascade.LONG_TILE", 256)
+    monkeypatch.setattr("luminal.passes.nests.nest_cascade.LONG_TILE", 256)
     text = '((Q{f32}[H D] K{f32}[P S H D]) -> (Y{f32}[H (* P S)])) (return (softmax (reshape (einsum "hd,pshd->hps" Q K) H (* P S))))'
     graph = naive(text)
     for light in (64, 512):
-        monkeypatch.setattr("luminal.passes.split_cascade.LIGHT", light)
+        monkeypatch.setattr("luminal.passes.nests.split_cascade.LIGHT", light)
         module = nests(after(before(text)))
         assert any(map(_split, module.kernels))
         for sizes in ({"H": 2, "D": 3, "P": length, "S": 1}, {"H": 1, "D": 3, "P": 3, "S": length}):
@@ -301,8 +301,8 @@ def test_only_what_is_asked_is_merged() -> None:
 
 def test_states_of_few_chunks_are_one_loop_of_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     """There are a few vectors of them at most: none is cut off for being whole, and none asks for the next."""
-    monkeypatch.setattr("luminal.passes.split_cascade.CHUNKS", 64)
-    monkeypatch.setattr("luminal.passes.split_cascade.PIECES", 128)
+    monkeypatch.setattr("luminal.passes.nests.split_cascade.CHUNKS", 64)
+    monkeypatch.setattr("luminal.passes.nests.split_cascade.PIECES", 128)
     for name in ("a row and its logarithm", "softmax, 0"):
         done = schedule(legalize(nests(after(before(FEW[name]))), VECTORS, OPTIONS), VECTORS, OPTIONS)
         steps = [line for k in done.kernels for line in k.schedule]

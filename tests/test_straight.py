@@ -9,7 +9,8 @@ from luminal.ir.kernel import Module
 from luminal.ir.record import replace
 from luminal.ir.target import Options
 from luminal.ir.text import read
-from luminal.passes.schedule import contractions, cost, schedule, strips
+from luminal.passes.schedule import cost, schedule
+from luminal.passes.schedule.products import contractions, strips
 from scheduling import same_at
 from test_strips import WIDE
 

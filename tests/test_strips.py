@@ -12,8 +12,9 @@ from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read, show
 from luminal.passes.lower import lower
-from luminal.passes.schedule import cost, schedule, strips
-from luminal.passes.schedule.variants import parts_of
+from luminal.passes.schedule import cost, schedule
+from luminal.passes.schedule.products import strips
+from luminal.passes.schedule.steps.variants import parts_of
 from luminal.passes.simplify_index import simplify_index
 from scheduling import KERNELS, module, same_at
 

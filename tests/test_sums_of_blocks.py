@@ -12,7 +12,7 @@ from luminal.ir.interpret.kernel import run
 from luminal.ir.kernel import Module
 from luminal.ir.record import replace
 from luminal.ir.text import read, show
-from luminal.passes.block_sums import block_sums
+from luminal.passes.cascades.block_sums import block_sums
 from luminal.passes.schedule import Facts, StepError, replay, unique
 from luminal.runtimes.clang.driver import Driver
 

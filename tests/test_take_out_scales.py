@@ -8,7 +8,7 @@ from luminal.ir.graph import Graph
 from luminal.ir.record import replace
 from luminal.ir.target import Options
 from luminal.ir.verify import verify
-from luminal.passes.block_sums import block_sums
+from luminal.passes.cascades.block_sums import block_sums
 from luminal.passes.simplify import simplify
 from luminal.passes.take_out_scales import take_out_scales
 from running import TARGET, composite, draw, meaning

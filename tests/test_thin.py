@@ -10,7 +10,7 @@ from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.passes.schedule import schedule
 from luminal.passes.schedule.cost import SHALLOW
-from luminal.passes.schedule.variants import parts_of
+from luminal.passes.schedule.steps.variants import parts_of
 from scheduling import module, same_at
 
 pytestmark = pytest.mark.usefixtures("plain_c")

@@ -1,4 +1,4 @@
-"""Short loops of known trips in which an iteration needs another one: written out, each row is a value of its own (`passes/written_out.py`)."""
+"""Short loops of known trips in which an iteration needs another one: written out, each row is a value of its own (`passes/loops/written_out.py`)."""
 
 import luminal
 import numpy as np

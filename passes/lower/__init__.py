@@ -16,7 +16,7 @@ from ...ir.program import Function, Program
 from ...ir.record import replace
 from ...ir.simplify import prove
 from ...ir.target import Options, Target
-from ..alike import alike
+from ..programs.alike import alike
 from ..simplify_index import known_of
 from .entry import Launch, entry
 from .function import function

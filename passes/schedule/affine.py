@@ -163,3 +163,16 @@ def inside_for(path: Sequence[Stmt], known: Known, *asked: Expr) -> Known:
 def bounded(limit: int, length: Expr) -> Expr:
     """min(limit, length): the extent of a part that may be the last."""
     return minimum(ZERO + limit, length)
+
+
+def performed(e: Expr, always: bool) -> set[Expr]:
+    """The loads of an expression; `always`: those that are performed whatever its `where`s choose."""
+    if not e.buffers:
+        return set()
+    stack, seen = [e], {e}
+    while stack:
+        n = stack.pop()
+        fresh = [a for a in (n.args[:1] if always and n.op == "where" else n.args) if a not in seen and a.buffers]
+        stack += fresh
+        seen.update(fresh)
+    return {n for n in seen if n.op == "load"}

@@ -13,7 +13,7 @@ import re
 from ...ir.kernel import Kernel, Module
 from ...ir.record import replace
 from ...ir.renaming import defined
-from ..alike import alike
+from ..programs.alike import alike
 from .tree import BOUND, rename
 
 _QUOTED = re.compile("`[^`]*`")

@@ -9,13 +9,13 @@ from ...ir.record import replace
 from ...ir.renaming import defined
 from ...ir.simplify import simplify
 from ...ir.target import Options, Target
-from . import variants
-from .blocks import blocks
-from .contractions import contract
 from .cost import FEWEST_ON_TILES
 from .in_place import stays_in_place
 from .plan import Plan
+from .products.blocks import blocks
+from .products.contractions import contract
 from .roles import shape
+from .steps import variants
 from .tree import Facts, StepError, reads
 
 
@@ -89,7 +89,7 @@ def _with_few_rows(kernel: Kernel, facts: Facts, target: Target, options: Option
 
 def _sharing(kernel: Kernel, facts: Facts, target: Target, options: Options) -> Expr | None:
     """How many rows share a tile in one of these loops."""
-    from .cascades import rows_of
+    from .products.cascades import rows_of
 
     for s in kernel.body:
         if isinstance(s, Loop):
@@ -123,7 +123,7 @@ def _one_by_one(kernel: Kernel, facts: Facts, target: Target, options: Options) 
 
 
 def _gpu(plan: Plan) -> bool:
-    from .gpu import grid
+    from .gpu.gpu import grid
 
     grid(plan)
     return True
@@ -133,7 +133,7 @@ def _cascade(plan: Plan) -> bool:
     plan.perfect()
     if not _along_tiles(plan.kernel):
         return False
-    from .cascades import cascade
+    from .products.cascades import cascade
 
     return cascade(plan)
 
@@ -143,7 +143,7 @@ def _blocks(plan: Plan) -> bool:
 
 
 def _sums_of_blocks(plan: Plan) -> bool:
-    from .sums_of_blocks import sums_of_blocks
+    from .products.sums_of_blocks import sums_of_blocks
 
     plan.perfect()
     return sums_of_blocks(plan)
@@ -155,15 +155,15 @@ def _contraction(plan: Plan) -> bool:
 
 
 def _few_rows(plan: Plan) -> bool:
-    from .few_rows import few_rows
-    from .longer_rows import lengthened
+    from .rows.few_rows import few_rows
+    from .rows.longer_rows import lengthened
 
     lengthened(plan)
     return few_rows(plan)
 
 
 def _apart(plan: Plan) -> bool:
-    from .apart import apart
+    from .rows.apart import apart
 
     part = plan.another()
     pays = apart(part)
@@ -181,13 +181,13 @@ def _apart(plan: Plan) -> bool:
 
 
 def _vectors(plan: Plan) -> bool:
-    from .longer_rows import lengthened
-    from .ones import of_ones
-    from .rows_carried import rows_carried
-    from .rows_of_lanes import by_lanes
-    from .rows_together import by_length
-    from .transpositions import ascending
-    from .whole_lines import by_lines
+    from .rows.longer_rows import lengthened
+    from .rows.ones import of_ones
+    from .rows.rows_carried import rows_carried
+    from .rows.rows_of_lanes import by_lanes
+    from .rows.rows_together import by_length
+    from .rows.transpositions import ascending
+    from .rows.whole_lines import by_lines
 
     lengthened(plan)
     ascending(plan)

@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 from ...ir.expr import Expr
 from ...ir.kernel import If, Kernel
 from ...ir.record import replace
-from . import variants
 from .in_place import stays_in_place
+from .steps import variants
 from .tree import Facts, Never, StepError
 
 
@@ -38,7 +38,7 @@ class Step(NamedTuple):
 @cache
 def _found(place: str) -> Callable[..., Kernel]:
     module, _, name = place.partition(".")
-    return getattr(import_module(f".{module}", __package__), name)
+    return getattr(import_module(f".steps.{module}", __package__), name)
 
 
 STEPS: Final[dict[str, Step]] = {

@@ -26,7 +26,7 @@ from ...ir.target import Options, Target
 from ...ir.text.expressions import show_expr
 from ...passes.pipeline import PIPELINE, run_pipeline
 from ...passes.schedule import Facts, StepError, automatic, replay, unique
-from ...passes.schedule.variants import KNOWING, WORD, condition
+from ...passes.schedule.steps.variants import KNOWING, WORD, condition
 from ..work import work_of
 from .estimate import Footprint, estimate, footprint, largest, within_limits
 from .space import Script

@@ -1,0 +1,48 @@
+"""What is data, but the same throughout one iteration of the loops around, is a number there, like a size.
+
+    while 1 < whole[]:
+      for i in 0 .. m:
+        for q in 0 .. stride[]:                                   which elements two iterations of q touch: stride is one number for both, and q < stride;
+          a[q + stride[] * (2 * i)] = …                           so q + stride · 2i is never q' + stride · (2i + 1)
+          a[q + stride[] * (2 * i + 1)] = …
+
+So are the bounds of a loop that were read before it, and what is read of memory that the nest does not write.
+"""
+
+from __future__ import annotations
+
+from ...ir.expr import Expr, var
+from ...ir.polynomial import key
+from ...ir.record import replace
+from ...ir.walks import postorder, rewrite
+from .dependence import Access, is_data
+from .domains import Trip
+from .loop_events import Events
+from .loop_records import unstamped
+
+
+def in_iteration(a: Access, level: int, found: Events) -> Access:
+    """The access with a name instead of each value that is the same throughout one iteration of its first `level` loops."""
+    around = tuple(t.var for t in a.loops[:level])
+    inner = {t.var for t in a.loops[level:]}
+    written = {e.buffer for e in found.events}
+
+    def named(n: Expr) -> Expr | None:
+        if n.op == "load":
+            steady = unstamped(n.attr)[0] not in written and not any(m in inner or m in found.defined for m in postorder(n))
+        else:
+            loops = found.steady.get(n)
+            steady = loops is not None and loops == around[: len(loops)]
+        return var(f"steady~{key(n)}", n.dtype) if steady else None
+
+    def of(e: Expr) -> Expr:
+        while is_data(e):
+            meant = rewrite(e, found.bounds.get)
+            if meant is e:
+                return rewrite(e, named)
+            e = meant
+        return e
+
+    index = tuple(map(of, a.index))
+    loops = tuple(Trip(t.var, of(t.count)) for t in a.loops)
+    return replace(a, index=index, loops=loops, guard=None if a.guard is None else of(a.guard))

@@ -1,0 +1,1 @@
+"""What passes on programs share (`simplify_index.py`, `hoist.py`, `outline.py`)."""

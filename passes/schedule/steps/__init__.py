@@ -1,0 +1,1 @@
+"""The steps of schedules, which `script.py` names, with what they change."""
