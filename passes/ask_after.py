@@ -25,7 +25,22 @@ from collections.abc import Callable
 from ..ir.bounds import Known
 from ..ir.conditions import conjuncts
 from ..ir.expr import axis, both
-from ..ir.graph import Graph, Node, View, condition_of, contiguous_node, elementwise, identity, postorder, reduce_node, truth, with_operands
+from ..ir.graph import (
+    Graph,
+    Node,
+    View,
+    condition_of,
+    const_node,
+    contiguous_node,
+    elementwise,
+    identity,
+    make,
+    postorder,
+    reduce_node,
+    truth,
+    with_operands,
+)
+from ..ir.primops import OPS
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
 from ..ir.walks import leaves
@@ -50,10 +65,36 @@ def ask_after(ir: Graph, target: Target, options: Options) -> Graph:
     for n in nodes:
         done[n] = with_operands(n, done)
         if n not in within:
-            done[n] = _bare(done[n], known, taken, options)
+            done[n] = _bare(_beside(done[n], n, within), known, taken, options)
             if done[n].op == "reduce" and done[n].args[0].node.op == "reduce" and _alone(n.args[0].node, ir) and not options.strict:
                 done[n] = _of_sums(done[n], known, taken, target, options)
     return ir.with_outputs(tuple(done[n] for _, n in ir.outputs))
+
+
+def _beside(n: Node, before: Node, within: set[Node]) -> Node:
+    """The node with a choice beside a product of which it reads a part at its own positions: the product ends with it, while one that is read under a mask would be made for itself."""
+    masked = {
+        k: v
+        for k, (v, was) in enumerate(zip(n.args, before.args, strict=True))
+        if v.domain is not None and was.node not in within and View(v.node, v.index).is_all(n.shape) and _shares_both_ways(v.node)
+    }
+    if not masked or (n.op not in OPS and n.op != "contiguous"):
+        return n
+    chosen = (
+        identity(elementwise("where", n.shape, truth(v.domain), identity(v.node), View(const_node(v.fill, v.dtype), ()), span=v.node.span))
+        if k in masked
+        else v
+        for k, v in enumerate(n.args)
+    )
+    return make(n.op, n.dtype, n.shape, tuple(chosen), n.attr, n.span)
+
+
+def _shares_both_ways(n: Node) -> bool:
+    """Whether a sum is of products of which each of two factors is used again along an axis that the other has."""
+    if n.op != "reduce" or n.attr.combiner != "add":
+        return False
+    axes = [f.axes & set(range(n.rank)) for f in factors(n.args[0])]
+    return any(a - b and b - a for a in axes for b in axes)
 
 
 def _alone(n: Node, ir: Graph) -> bool:

@@ -7,7 +7,7 @@ from luminal.ir.kernel import Module
 from luminal.ir.text import read
 from luminal.passes.schedule import Facts, StepError, apply, replay, unique
 from scheduling import module
-from test_schedule_steps import CHUNKS, GPU_TILE, PANELS, SQUARES
+from test_schedule_steps import BLOCKS, CHUNKS, GPU_TILE, PANELS, SQUARES
 
 REFUSED = {
     "portion of what is added up": ("kept", "portion 4 w", "not touched along parallel loops"),
@@ -163,6 +163,10 @@ REFUSED = {
     ),
     "prefetch_tile of what is packed": ("gemm", f"{PANELS}\nprefetch_tile B.packed p", "is no operand"),
     "prefetch_tile of scalars": ("gemm", f"{PANELS}\nprefetch_tile C p", "nothing behind `p` touches `C` in vectors"),
+    "skip what no mask leaves out": ("gemm", f"{PANELS}\nskip p", "something of each tile of `acc` is read"),
+    "skip what an output holds meanwhile": ("gemm_lower", BLOCKS.format("accumulate p.0 outside=i into=C\n", "") + "\nskip p.1", "something of each tile"),
+    "skip sums of one element": ("gemm_lower", "skip p", "something of each tile"),
+    "skip what is no sum": ("pointwise", "skip i", "stands in no loop"),
     "prefetch_chunk of what is packed": ("gemm", f"{PANELS}\nprefetch_chunk B.packed p i.0 j.0", "is no operand"),
     "prefetch_chunk of what is other in each tile": ("gemm_scaled", f"{CHUNKS}\nprefetch_chunk B p.1 i.1.0 j.0", "not inside"),
     "prefetch_chunk of one element a row": ("gemm_scaled", f"{CHUNKS}\nprefetch_chunk A p.1 i.1.0 p.0", "reads no rows of `A`"),

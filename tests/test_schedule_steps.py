@@ -19,6 +19,10 @@ IN_BLOCKS = "split j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder j.0 i\nvec
 TILE = "split i 2 tail=pad\nsplit j 16 tail=pad\nsplit j.1 8\nsplit j.1.1 4\nreorder i.0 j.0 j.1.0 i.1 j.1.1.0 j.1.1.1\nvectorize j.1.1.1\nunroll j.1.1.0\nunroll i.1"
 CHUNKS = "split p 8\nsplit i 4 tail=cut\naccumulate p.0 outside=i.1 space=private\nsplit i.1 2 tail=perfect\nsplit j 32 tail=cut\nexpand acc j.1\nfission j.1\nreorder p.1 j.1.b\nvectorize j.1.b"
 PANELS = "split i 2 tail=pad\nsplit j 32 tail=pad\nreorder j.0 i.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nreorder p i.1.b j.1.b\nstage B j.0 p j.1.b space=shared"
+# partial sums of blocks along p
+BLOCKS = (
+    "split p 3\n{}split i 2 tail=pad\nsplit j 32 tail=pad\nreorder i.0 j.0 i.1 j.1\n{}expand acc i.1 j.1\nfission i.1 j.1\nreorder p.1 i.1.b j.1.b"
+)
 ASKED = "split i 2 tail=pad\nsplit j 4 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nonce i.1.c j.1.c"
 SQUARES = "split i 4 tail=cut\nexpand acc i.1\nfission i.1\nreorder j i.1.b\nsplit j 4 tail=cut"
 # what a GPU's block does with a tile: a thread for each 2×2 of 4×4, operands through memory that its threads share
@@ -253,6 +257,9 @@ GOOD = {
     "fit": ("matmul_bias", "fit i i 3 2\nsplit i.f 3 tail=clamp\nsplit i 2 tail=clamp"),
     "fit of an inner loop": ("gemm_scaled", "fit i j 5 4\nsplit j.f 5\nsplit j 4"),
     "prefetch_tile": ("gemm", f"{PANELS}\nunroll i.1.c\nvectorize j.1.c\nprefetch_tile C p"),
+    "skip": ("gemm_lower", f"{PANELS}\nskip p"),
+    "skip, tiles kept between blocks": ("gemm_lower", BLOCKS.format("", "accumulate p.0 outside=i.0\n") + "\nskip p.1"),
+    "skip, tiles read element by element": ("gemm_lower", f"{PANELS}\nspill acc i.1.c\nskip p"),
     "prefetch_rows": ("gemm", f"{PANELS}\nunroll i.1.b\nprefetch_rows A p i.0"),
 }
 

@@ -19,6 +19,7 @@ from ..costs import nominal, operation, points, read, write
 from ..products.by_sizes import by_sizes
 from ..reading import reads_of
 from .choices import order
+from .finished import leads_to, readers
 from .level_zero import LEAVES, STRUCTURAL
 from .planes import Planes, made_of, planes
 
@@ -84,6 +85,7 @@ class Planner:
                 self.states.update(a.node for a in n.args[: state_count(n)])
         # loops that stay loops read tensors, but for those that walk along in a cascade
         self.outputs |= {a.node for n in self.uses if n.op == "nest" and n not in self.states for a in n.args if a.node.op not in LEAVES}
+        self.read_by = readers(graph.nodes())
         self.planes = [] if self.gpu else [p for found in self.results.values() for p in self.mixed(found[0])]
         self.readers = readers_of(self.states)
         self.blocks = block_sums(graph, target)
@@ -266,6 +268,11 @@ class Planner:
         evaluations = sum(self.trips(self.placed(u)[0]) for u in (*once.values(), *(u for u in self.uses[n] if not u.kept)))
         inlined = evaluations * self.operations[n] + len(roots) * own * self.reads[n]
         stored = own * (self.operations[n] + self.reads[n] + write(n.dtype) + len(roots) * read(n.dtype))
+        if len({(u.root, u.index) for u in self.uses[n]}) > 1 and not any(u.kept or u.packed for u in self.uses[n]):
+            # a contraction that is read through it alone would be made real for its several readers: so it is finished where it is computed
+            held = [m for m in self.sources[n] if self.wants_tiles(m) and leads_to(m, n, self.read_by, self.outputs)]
+            inlined += sum(own * write(m.dtype) for m in held)
+            stored -= sum(own * read(m.dtype) for m in held)
         return inlined > stored
 
     def of_scores(self, n: Node) -> bool:

@@ -137,6 +137,7 @@ STEPS: Final[dict[str, Step]] = {
     "prefetch_chunk": Step("panels_ahead.prefetch_chunk", "nnnn", {"chunks": "i", "cache": "i", "least": "i", "times": "i"}),
     "prefetch_rows": Step("panels_ahead.prefetch_rows", "nnn"),
     "prefetch_tile": Step("panels_ahead.prefetch_tile", "nn"),
+    "skip": Step("skips.skip", "n"),
     "prefetch_end": Step("streams.prefetch_end", "nn", {"least": "i"}),
     "region": Step("team.region", "n?", {"queue": "n"}),
 }

@@ -42,6 +42,7 @@ from ..cost import (
 from ..plan import Plan
 from ..roles import Contraction
 from ..steps import dots
+from ..steps.skips import is_masked
 from ..steps.variants import choose
 from ..tree import StepError
 from . import sliding
@@ -276,6 +277,7 @@ class _Contract:
         self.tiles.finish()
         if not self.instruction:
             self.tiles.ahead(f"{self.row}.0.1", f"{self.roles.column}.0")
+        self.tiles.wanted()
         self.plan.do("region", queue="" if self.instruction else self.work)
         self.plan.note(*self.block.reasons)
 
@@ -300,7 +302,10 @@ class _Contract:
             self.at, self.depth = plan.collapsed((*((self.at,) if self.at else ()), f"{self.depth}.0")), f"{self.depth}.1"
         if not self.at:
             return
-        self.homeless = plan.tried("accumulate", self.at, into=self.roles.output, outside=self.batch or self.row)
+        if is_masked(plan.kernel, self.roles.accumulator.name, self.row, self.roles.column):
+            self.homeless = "what a mask leaves out is not summed up, and would be read"
+        else:
+            self.homeless = plan.tried("accumulate", self.at, into=self.roles.output, outside=self.batch or self.row)
 
     def tile(self) -> None:
         plan, row, column = self.plan, self.row, self.roles.column

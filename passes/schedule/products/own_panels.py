@@ -60,5 +60,6 @@ def _schedule(plan: Plan, found: Contraction, block: Blocking) -> None:
         turned(plan, packed, before)
         plan.do("parallel", plan.collapsed(around))
     tile.finish()
+    tile.wanted()
     plan.do("parallel", plan.collapsed((*outer, f"{column}.0")))
     plan.do("region")

@@ -141,6 +141,11 @@ class RegisterTile:
         if asked := [b for b in plan.facts.buffers if not plan.tried("prefetch_tile", b, self.depth)]:
             plan.note(f"while a tile is summed up, the lines come of {', '.join(f'`{b}`' for b in asked)} that it is put together with, or stored in")
 
+    def wanted(self) -> None:
+        """Where a mask of the result holds nowhere in a tile, nothing is added up."""
+        if not self.plan.tried("skip", self.depth):
+            self.plan.note("tiles of which the mask of the result leaves nothing are not summed up")
+
     def in_vectors(self, packed: str, deep: str, inner: str, side_by_side: Callable[[Plan, str, str], bool] | None = None) -> None:
         """Copy panels along `inner`, in vectors where what is copied is consecutive."""
         plan = self.plan
