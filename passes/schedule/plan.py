@@ -42,7 +42,7 @@ class Plan:
     target: Target
     options: Options
     notes: list[str] = field(default_factory=list)
-    _most: dict[tuple[Expr, tuple[Expr, ...], tuple[Loop, ...]], int | None] = field(default_factory=dict)  # of `at_most`
+    _most: dict[tuple[Expr, ...], int | None] = field(default_factory=dict)  # of `at_most`
     elsewhere: frozenset[str] | None = None  # what other nests read that stand before or after this one in its kernel; None where there are none
 
     @property
@@ -140,9 +140,13 @@ class Plan:
         length = extent(loop)
         if length.is_const or loop.step is not ONE:
             return length.attr if loop.step is ONE else None
-        path = tuple([s for s in path_of(self.kernel, axis)[:-1] if isinstance(s, Loop) and s.axis in length.names])
-        lets = tuple([s for s in self.kernel.body if isinstance(s, Let)])
-        key = length, tuple([s.value for s in lets]), path
+        path = [s for s in path_of(self.kernel, axis)[:-1] if isinstance(s, Loop) and s.axis in length.names]
+        lets = [s for s in self.kernel.body if isinstance(s, Let)]
+        key = (
+            length,
+            *[s.value for s in lets],
+            *[e for s in path for e in (var(s.axis), s.start, s.stop, s.step)],
+        )  # of loops, whose hash is that of all in them, the heads
         if key not in self._most:
             names: dict[Expr, Expr] = {}
             for s in lets:
