@@ -77,37 +77,71 @@ def _combined(a: Row, times: int, b: Row, more: int) -> Row:
 
 
 def _eliminated(least: list[Row]) -> bool | None:
-    system = _tightened(least)
+    system = _tightened({}, least)
     while system:
-        width = len(system[0])
-        x = best = 0
-        for k in range(1, width):
-            above = below = 0
-            for row in system:
-                if row[k] > 0:
-                    above += 1
-                elif row[k] < 0:
-                    below += 1
-            if above + below and (x == 0 or above * below < best):
-                x, best = k, above * below
-        rest = [row for row in system if row[x] == 0]
+        x, best, one_sided = _cheapest(system)
+        if one_sided:  # what such an unknown is in can be made to hold
+            system = {key: constant for key, constant in system.items() if not _mentions(key, one_sided)}
+            continue
+        low: list[Row] = []
+        high: list[Row] = []
+        rest: dict[tuple[int, ...], int] = {}
+        for key, constant in system.items():
+            if key[x] > 0:
+                low.append([constant, *key])
+            elif key[x] < 0:
+                high.append([constant, *key])
+            else:
+                rest[key] = constant
         if len(rest) + best > MOST:
             return None
-        low = [row for row in system if row[x] > 0]
-        high = [row for row in system if row[x] < 0]
-        for a in low:
-            for b in high:
-                rest.append(_combined(a, -b[x], b, a[x]))
-        system = _tightened(rest)
+        system = _tightened(rest, [_combined(a, -b[x + 1], b, a[x + 1]) for a in low for b in high])
     return system is None
 
 
-def _tightened(least: list[Row]) -> list[Row] | None:
-    """Without what says nothing or less than another; None for a contradiction."""
-    strongest: dict[tuple[int, ...], int] = {}
-    for row in least:
+def _cheapest(system: dict[tuple[int, ...], int]) -> tuple[int, int, list[int]]:
+    """The unknown whose elimination makes the fewest inequalities, how many, and those that have one sign alone."""
+    above: list[int] = []
+    below: list[int] = []
+    for key in system:
+        if not above:
+            above, below = [0] * len(key), [0] * len(key)
+        for k, c in enumerate(key):
+            if c > 0:
+                above[k] += 1
+            elif c < 0:
+                below[k] += 1
+    one_sided: list[int] = []
+    x = best = -1
+    for k, times in enumerate(above):
+        made = times * below[k]
+        if made == 0:
+            if times or below[k]:
+                one_sided.append(k)
+        elif x < 0 or made < best:
+            x, best = k, made
+    return x, best, one_sided
+
+
+def _mentions(key: tuple[int, ...], unknowns: list[int]) -> bool:
+    for k in unknowns:  # noqa: SIM110 - a generator is dear in compiled code
+        if key[k]:
+            return True
+    return False
+
+
+def _tightened(strongest: dict[tuple[int, ...], int], rows: list[Row]) -> dict[tuple[int, ...], int] | None:
+    """What is tight already, constants by the coefficients, and more, without what says nothing or less than another; None for a contradiction."""
+    for row in rows:
         constant = row[0]
-        factor = gcd(*row[1:])
+        factor = 0
+        for k in range(1, len(row)):
+            c = row[k]
+            if c == 1 or c == -1:  # most rows have one
+                factor = 1
+                break
+            if c:
+                factor = gcd(factor, c)
         if factor == 0:
             if constant < 0:
                 return None
@@ -120,7 +154,7 @@ def _tightened(least: list[Row]) -> list[Row] | None:
         known = strongest.get(key)
         if known is None or constant < known:
             strongest[key] = constant
-    return [[constant, *key] for key, constant in strongest.items()]
+    return strongest
 
 
 __all__ = ["is_empty"]

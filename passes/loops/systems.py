@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...ir.bounds import Known
 from ...ir.dtypes import INDEX
 from ...ir.expr import Expr, const, make, var
-from ...ir.polynomial import Poly, atom, atoms, constant, name, plus, poly, scaled, undivided
+from ...ir.polynomial import Poly, atom, constant, name, plus, poly, scaled, undivided
 from ...ir.walks import postorder
 
 FAR = 1 << 60  # a bound beyond it is none
@@ -33,14 +33,18 @@ class System:
         for z in known.zeros:
             waiting += self._multiple(poly(z.args[0]), z.args[1])
         while waiting:
-            for a in atoms(waiting.pop()):
-                if a not in self._seen:
-                    self._seen.add(a)
-                    waiting += self._defined(a) if a.args else self._bounded(a)
+            for m in waiting.pop():
+                for a in m:
+                    if a not in self._seen:
+                        self._seen.add(a)
+                        waiting += self._defined(a) if a.args else self._bounded(a)
         self.exact = self.exact and all(len(m) < 2 for p in (*self.equal, *self.least) for m in p)
 
     def _taken_apart(self, p: Poly) -> list[Poly]:
         """p >= 0 without the operators that say it all themselves; they are in `least` then."""
+        if not _compound(p):  # most of them
+            self.least.append(p)
+            return [p]
         found: list[Poly] = []
         waiting = [p]
         while waiting:
@@ -91,6 +95,14 @@ class System:
         whole = plus(p, atom(var(f"{len(self.equal)}/{d.attr}")), -d.attr)
         self.equal.append(whole)
         return [whole]
+
+
+def _compound(p: Poly) -> bool:
+    for m in p:
+        for a in m:
+            if a.args:
+                return True
+    return False
 
 
 __all__ = ["System"]
