@@ -103,9 +103,9 @@ class Order:
         for j, w in enumerate(self.found.events):
             if w.buffer != r.buffer:
                 continue
-            earlier, later = self.pairs.meet(w, r), self.pairs.meet(r, w)
-            same = self.pairs.touch(r, w)
-            first, second = earlier or (same and j < r.after), later or (same and j >= r.after)
+            later = self.pairs.meet(r, w)
+            first = self.pairs.meet(w, r) or (j < r.after and self.pairs.touch(r, w))
+            second = later or (j >= r.after and self.pairs.touch(r, w))
             if (first and second) or (j == k and (first or (later and r.after == j and not _adds_up(w)))):
                 if j != k:
                     self.together.append((j, k))

@@ -36,22 +36,30 @@ from ..tree import all_loops, find, local_buffers, loop_around
 from .side_by_side import moving_with, sharing
 
 
-def columns_inside(plan: Plan, x: Loop) -> bool:
-    """Schedule such a reduction.  False, and nothing done, where it is none."""
+def consecutive(plan: Plan, x: Loop) -> tuple[Loop, int] | None:
+    """The kept loop that operands of a reduction are consecutive along, and the lanes of its vectors; None where it is no such reduction."""
     around = loop_around(plan.kernel, x)
     if x.kind not in ("reduce", "serial") or around is None or around.kind != "parallel" or around.axis in roles.shape(plan.kernel).axes:
-        return False
+        return None
     kept = {n: b for n, b in local_buffers(plan.kernel).items() if b.space == "private"}  # memory of a row, or what a loop in order carries on
     addresses = roles.seen_through(roles.accesses(x.body, {**plan.facts.buffers, **kept}), x.body)
     width = cost.lanes(plan.target, roles.widest(around.body, around.axis))
     across, inside = ([step_within(a, loop, width, plan.facts.known) for a in addresses] for loop in (around, x))
     if across.count(1) <= inside.count(1) and sum(step not in (0, 1) for step in across) >= sum(step not in (0, 1) for step in inside):
-        return False
+        return None
     extent = plan.extent(around.axis)
-    if width < 2 or (extent is not None and extent < width):
+    return None if width < 2 or (extent is not None and extent < width) else (around, width)
+
+
+def columns_inside(plan: Plan, x: Loop) -> bool:
+    """Schedule such a reduction.  False, and nothing done, where it is none."""
+    found = consecutive(plan, x)
+    if found is None:
         return False
     from .chunks import in_chunks
 
+    around, width = found
+    extent = plan.extent(around.axis)
     pad = cost.first_lanes(plan.target)
     with plan.attempt(f"`{around.axis}` is consecutive, but") as attempt:
         most = plan.at_most(x.axis)

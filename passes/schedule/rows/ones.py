@@ -20,7 +20,7 @@ from .. import roles
 from ..affine import divides
 from ..plan import Plan
 from ..tree import loop_around, reads
-from .columns_inside import columns_inside
+from .columns_inside import consecutive
 from .longer_rows import lengthened, longest
 from .transpositions import turning
 from .vectors import along_rows, by_columns, vectors
@@ -76,7 +76,7 @@ def _columns_inside(plan: Plan, inner: list[Loop]) -> list[Expr]:
     found: list[Expr] = []
     for x in inner:
         around = loop_around(plan.kernel, x)
-        if around is not None and around.start is ZERO and columns_inside(plan.another(), x):
+        if around is not None and around.start is ZERO and consecutive(plan, x) is not None:
             found.append(around.stop)
     return found
 
