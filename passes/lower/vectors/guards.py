@@ -54,7 +54,7 @@ def guarded(root: Expr, axis: Axis, widen: Callable[[Expr], Expr], behind: First
     choices = [n for n in postorder(root) if n.op == "where" and axis.varies(n.args[0])] if root.kinds & CHOOSES else []
     if not choices:
         return {}
-    always = _always(root, set(choices))
+    always = _always(root, choices)
     partial: dict[Expr, First] = {}
     for c in choices:
         loads = [_sometimes(a, always) for a in c.args[1:]]
@@ -77,18 +77,32 @@ def guarded(root: Expr, axis: Axis, widen: Callable[[Expr], Expr], behind: First
     return partial
 
 
-def _always(root: Expr, choices: set[Expr]) -> frozenset[Expr]:
-    """What is evaluated in all lanes: of a choice the condition, and what stands in both of its branches."""
-    sure: dict[Expr, frozenset[Expr]] = {}
-    for n in postorder(root):
-        parts = [sure[a] for a in n.args]
-        if n in choices:
-            parts = [parts[0], parts[1] & parts[2]]
-        sure[n] = frozenset((n,)).union(*parts)
-    return sure[root]
+def _always(root: Expr, choices: list[Expr]) -> set[Expr]:
+    """What is evaluated in all lanes: of a choice the condition, and what stands in both of its branches.  The choices: inner ones first."""
+    shared: dict[Expr, set[Expr]] = {}
+    for c in choices:
+        shared[c] = _reached(c.args[1], shared) & _reached(c.args[2], shared)
+    return _reached(root, shared)
 
 
-def _sometimes(e: Expr, always: frozenset[Expr]) -> list[Expr]:
+def _reached(root: Expr, shared: dict[Expr, set[Expr]]) -> set[Expr]:
+    """The same, where it is known what the branches of choices share."""
+    found: set[Expr] = set()
+    stack = [root]
+    while stack:
+        n = stack.pop()
+        if n in found:
+            continue
+        found.add(n)
+        if n in shared:
+            found |= shared[n]
+            stack.append(n.args[0])
+        else:
+            stack += n.args
+    return found
+
+
+def _sometimes(e: Expr, always: set[Expr]) -> list[Expr]:
     """The loads that an expression wants and that are not performed anyway; what a choice that is made anyway chooses from is up to that one."""
     found: list[Expr] = []
     stack, seen = [e], {e}
