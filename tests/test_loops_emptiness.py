@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import product
+from itertools import pairwise, product
 
 from luminal.ir import polynomial as pl
 from luminal.ir.bounds import Known, Range
@@ -57,6 +57,15 @@ def test_parity_and_contradictions() -> None:
     assert is_empty([], [{x: 2, (): -1}, {x: -2, (): 1}])  # 2x = 1 as two inequalities
     assert is_empty([{(): 1}], [])
     assert is_empty([], []) is False
+
+
+def test_unknowns_of_one_sign_are_no_work() -> None:
+    """However many there are, and those that only they hold on to: x₀ ≤ x₁ ≤ … with nothing above the last."""
+    many = [(var(f"x{k}"),) for k in range(130)]
+    assert is_empty([], [{x: 1, (): -1} for x in many]) is False
+    chain = [{b: 1, a: -1} for a, b in pairwise(many)]
+    assert is_empty([], chain) is False
+    assert is_empty([], [*chain, {many[0]: 1, many[1]: -1, (): -1}])  # x₀ > x₁
 
 
 def test_operators_as_inequalities() -> None:

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 from luminal.compiler import Settings, compilations
-from luminal.ir.expr import ONE, ZERO, size, var
+from luminal.ir.expr import ONE, ZERO, const, minimum, size, var
 from luminal.ir.kernel import Alloc, Buffer, If, Kernel, Let, Loop, Store
 from luminal.ir.places import homes_in, path_of, settle
+from luminal.ir.target import Options
 from luminal.passes.schedule import plan, replay
 from luminal.passes.schedule.tree import Facts, added, fresh, loop_around
+from scheduling import CPU
 
 N, M = size("N"), size("M")
 
@@ -88,6 +90,15 @@ def test_the_automatic_scheduler_carries_them(name: str, monkeypatch: pytest.Mon
     (compilation,) = compilations(name, Settings(target="x86-64-v3"))
     steps = sum(len(k.schedule) for k in compilation.module.kernels)
     assert carried[0] > steps * 0.9
+
+
+@pytest.mark.pure
+def test_how_often_a_loop_runs_at_most_is_asked_of_heads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of all statements in the loops around it: the hash of a loop is theirs."""
+    monkeypatch.setattr(Loop, "__hash__", None)
+    last = Loop("p", ZERO, minimum(const(4), N - var("i") * 4), (store(var("i"), var("p")),))
+    ragged = Kernel("f", ("X",), (Loop("i", ZERO, N, (last,), "parallel"),))
+    assert plan.Plan(ragged, Facts(), CPU, Options()).at_most("p") == 4
 
 
 def test_a_name_that_is_taken_gets_the_first_free_ending() -> None:
