@@ -16,6 +16,8 @@ The elements stay where they are.  A schedule that looks at positions then sees 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..ir.bounds import Known
 from ..ir.expr import ONE, ZERO, Expr, both, load, product
 from ..ir.kernel import Block, Buffer, Loop, Module, Stmt, Store, with_parts
@@ -86,6 +88,9 @@ class _Axes:
             position = position * self.temps[name].shape[k] + index[k]
         return position
 
+    def _walk(self, known: Known) -> Callable[[Block], Block]:
+        return lambda b: self.changed(b, known)
+
     def merged(self, t: Buffer) -> Buffer:
         if t.name not in self.runs:
             return t
@@ -103,7 +108,7 @@ class _Axes:
         done: list[Stmt] = []
         for s in block:
             inside = _inside(s, known) if isinstance(s, Loop) else known
-            new = with_parts(s, lambda e: rewrite(e, read), lambda b, inside=inside: self.changed(b, inside))
+            new = with_parts(s, lambda e: rewrite(e, read), self._walk(inside))
             done.append(replace(new, index=at(new.buffer, new.index)) if isinstance(new, Store) and new.buffer in self.runs else new)
         return tuple(done)
 

@@ -158,6 +158,7 @@ def test_long_chains_are_taken_apart() -> None:
     assert not any(line.startswith("hold") for line in kernel.schedule)
 
 
+@pytest.mark.pure
 def test_long_chains_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a value is made of is not walked again for each value above it."""
     asked: list[str] = []

@@ -12,6 +12,8 @@ side in each segment, until a segment is the sums of as many vectors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ....ir.expr import ONE, ZERO, Expr, call, const, load, pick, var, vload
 from ....ir.primops import COMBINERS
 from ....ir.program import Array, Block, For, Stmt, StoreTo
@@ -43,7 +45,7 @@ def segments(loop: For, arrays: Arrays, names: Names) -> Block | None:
     inside = {x.attr for x in (row, each, lane)}
 
     def steps(e: Expr) -> list[Expr | None]:
-        return [slope(e, x, lambda a, x=x: x.attr in a.names) for x in (row, each, lane)]
+        return [slope(e, x, _names(x.attr)) for x in (row, each, lane)]
 
     by_row, apart, by_lane = steps(term.args[0])
     if by_row is not const(length) or by_lane is not ONE or apart is None or not apart.is_const or apart.attr % lanes or apart.attr <= 0:
@@ -71,3 +73,7 @@ def segments(loop: For, arrays: Arrays, names: Names) -> Block | None:
     at = substitute(s.address, zeros)
     value = call(s.value.op, vload(s.buffer, before.dtype, lanes, at), load(sums, vector, ZERO))
     return (*result, StoreTo(s.buffer, at, value))
+
+
+def _names(name: str) -> Callable[[Expr], bool]:
+    return lambda a: name in a.names

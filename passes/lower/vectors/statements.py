@@ -47,7 +47,7 @@ class Statements:
         if isinstance(s, Array):
             wide.add(s.name)
             return replace(s, dtype=s.dtype.vector(lanes))
-        if isinstance(s, If) and (any(self.axis.varies(t.condition) for t in statements((s,)) if isinstance(t, If))):
+        if isinstance(s, If) and self._branches(s):
             return self.first_lanes(s)
         if isinstance(s, If):
             return If(values.scalar(s.condition), self.block(s.body), self.block(s.orelse))
@@ -56,6 +56,11 @@ class Statements:
             pragma = "" if s.pragma == "vector" else s.pragma
             return For(s.var, bounds[0], bounds[1], self.block(s.body), bounds[2], pragma)
         raise Serial
+
+    def _branches(self, s: If) -> bool:
+        """Whether lanes go different ways here, or further in."""
+        whole: Block = (s,)
+        return any(self.axis.varies(t.condition) for t in statements(whole) if isinstance(t, If))
 
     def first_lanes(self, s: If) -> Stmt:
         """Stores behind a guard that only the first lanes pass."""

@@ -126,8 +126,7 @@ def sink(kernel: Kernel, facts: Facts, axis: str, inline: int = 0) -> Kernel:
     if changed:
         raise StepError(f"sink: `{axis}` writes {', '.join(sorted(changed))}, which is read before it")
     body = list(loop.body)
-    for let in reversed(outer.body[:-1]):
-        assert isinstance(let, Let)
+    for let in reversed([s for s in outer.body if isinstance(s, Let)]):
         first = next((k for k, s in enumerate(body) if any(let.name in e.names for t in statements((s,)) for e in t.expressions())), None)
         if first is not None:
             body.insert(first, let)

@@ -152,8 +152,7 @@ def prefetch(
 
     distances = each_time([const(near * k // times // held.dtype.bytes) for k in range(times, 0, -1)])
     if (read is None or several) and near and not (bytes or most or over or places > 1):
-        hints = in_pieces(kernel, loop, held, distances, simplified, cache)
-        return asking(kernel, axis, hints, enough)
+        return asking(kernel, axis, in_pieces(kernel, loop, held, distances, simplified, cache), enough)
     if read is None:
         raise StepError(f"prefetch: `{block.axis}` reads no consecutive elements of `{buffer}`")
     if not read.names.isdisjoint(s.name for s in statements(loop.body) if isinstance(s, Let)):
