@@ -98,7 +98,11 @@ def statements(block: tuple[S, ...]) -> list[S]:
         found.append(s)
         if isinstance(s, Around):
             if s.within is None:
-                s.within = tuple([t for inside in s.blocks() for t in statements(inside)])
+                blocks = s.blocks()
+                inside: list[Any] = statements(blocks[0])
+                for more in blocks[1:]:
+                    inside += statements(more)
+                s.within = tuple(inside)
             found += s.within
     return found
 

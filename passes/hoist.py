@@ -198,8 +198,10 @@ def _inner(block: Block, found: dict[int, Inner]) -> Inner:
         found[id(s)] = inside
         if not isinstance(s, (For, While)):
             own |= inside.own
-        exprs.update(dict.fromkeys(s.expressions()))
-        exprs.update(inside.expressions)
+        for e in s.expressions():
+            exprs[e] = None
+        if inside is not _NOTHING:
+            exprs.update(inside.expressions)
         changing.append(inside.changing)
         assigned.append(inside.assigned)
     return Inner(exprs, _NO_NAMES.union(*changing), _NO_NAMES.union(*assigned), frozenset(own))
@@ -220,9 +222,7 @@ class _Outward:
         names = around
         for s in block:
             inner = self.inner[id(s)]
-            if (
-                inner.assigned and names is not around and any(not inner.assigned.isdisjoint(e.names) for e in names)
-            ):  # only those that hold once these variables change
+            if inner.assigned and names is not around and _mentioned(inner.assigned, names):  # only those that hold once these variables change
                 names = {e: t for e, t in names.items() if e in around or inner.assigned.isdisjoint(e.names)}
                 change = substitution(names)
             if isinstance(s, (For, While)):
@@ -278,6 +278,13 @@ class _Outward:
                     if a.args and (more is None or not more.isdisjoint(a.names)):
                         stack.append(a)
         return list(found)
+
+
+def _mentioned(changed: frozenset[str], names: dict[Expr, Expr]) -> bool:
+    for e in names:  # noqa: SIM110 - a generator is dear in compiled code
+        if not changed.isdisjoint(e.names):
+            return True
+    return False
 
 
 def _header(s: For | While, change: Change) -> For | While:

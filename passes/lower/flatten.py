@@ -98,13 +98,14 @@ class Scope(NamedTuple):
             return e
         done: dict[Expr, Expr] = {}
         for n in postorder(e):
-            if not n.buffers and values.isdisjoint(n.names):
+            if n.op == "var":
+                done[n] = self.values.get(n.attr, n)
+                continue
+            if n.is_const or (not n.buffers and values.isdisjoint(n.names)):
                 done[n] = n
                 continue
             args = tuple([done[a] for a in n.args])
             match n.op:
-                case "var":
-                    done[n] = self.values.get(n.attr, n)
                 case "load":
                     place = self.places[n.attr]
                     done[n] = var(place.name, n.dtype) if place.scalar else load(place.name, n.dtype, place.address(args, self.extents))

@@ -241,6 +241,6 @@ def _times(a: Estimate, b: Estimate) -> Estimate:
     result: Estimate = {}
     for m, c in a.items():
         for n, d in b.items():
-            key = tuple(sorted(m + n))
+            key = tuple(sorted(m + n)) if m and n else m or n
             result[key] = result.get(key, 0) + _clipped(c * d)
     return result

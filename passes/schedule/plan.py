@@ -52,8 +52,11 @@ class Plan:
 
     def do(self, *words: str | int, **options: str | int) -> None:
         """Take one step, written as in a script."""
-        line = " ".join([*map(str, words), *(f"{k}={v}" for k, v in options.items() if v != "")])
-        self.kernel = taken(self.kernel, self.facts, line)
+        parts = [str(w) for w in words]
+        for k, v in options.items():
+            if v != "":
+                parts.append(f"{k}={v}")
+        self.kernel = taken(self.kernel, self.facts, " ".join(parts))
 
     def tried(self, *words: str | int, **options: str | int) -> str:
         """Take one step if it applies; else nothing happens and the reason is returned."""

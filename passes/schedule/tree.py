@@ -120,8 +120,8 @@ def path_to(block: Block, wanted: Callable[[Stmt], bool]) -> tuple[Stmt, ...]:
 
 def added(kernel: Kernel, before: Kernel) -> list[Stmt]:
     """The statements that introduce a name which `before` does not have, outer before inner, in order."""
-    old = homes_in(before)
-    found = sorted([numbers(place) for name, place in homes_in(kernel).items() if name not in old])
+    homes, old = homes_in(kernel), homes_in(before)
+    found = sorted([numbers(homes[name]) for name in [name for name in homes if name not in old]])
     return [path_at(kernel.body, at)[-1] for at in found]
 
 
