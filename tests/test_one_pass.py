@@ -20,6 +20,7 @@ from luminal.passes.join_columns import join_columns
 from luminal.passes.join_rows import join_rows
 from luminal.passes.legalize import legalize
 from luminal.passes.make_nests import make_nests
+from luminal.passes.schedule import schedule
 from running import TARGET, agree, draw, meaning, outputs
 
 pytestmark = pytest.mark.usefixtures("plain_c")
@@ -142,6 +143,25 @@ def test_elementwise_loops_of_a_row_are_one(name: str) -> None:
     (rows,) = [s for s in statements(joined.kernels[0].body) if isinstance(s, Loop) and s.kind == "serial"]
     assert sum(isinstance(s, Loop) for s in rows.body) == loops, show(joined)
     check(name, text, joined, ((0, 3), (65, 3), (512, 2), (577, 5)))
+
+
+# composite -> the loops over a row in the chunks, scheduled
+ROWS = {
+    "columns first": ("((X{f32}[M N] P{f32}[N] R{f32}[M]) -> (S{f32}[N] Q{f32}[M])) (return (matmul R X) (matmul X P))", 1),
+    "rows first": (BOTH["a matrix and its transpose"], 1),
+    "columns of what rows came to": ("((X{f32}[M N] P{f32}[N]) -> (S{f32}[N])) (return (matmul (matmul X P) X))", 2),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_sums_in_both_directions_load_a_row_once(name: str) -> None:
+    text, loops = ROWS[name]
+    joined = join_columns(join_rows(module(text), TARGET, OPTIONS), TARGET, OPTIONS)
+    done = schedule(joined, TARGET, OPTIONS)
+    verify(done)
+    rows = next(s for s in statements(done.kernels[0].body) if isinstance(s, Loop) and s.kind == "serial" and passes(s.body, "X"))
+    assert passes(rows.body, "X") == loops, show(done)
+    check(name, text, done, ((0, 3), (1, 1), (65, 3), (512, 2), (577, 37)))
 
 
 APART = {

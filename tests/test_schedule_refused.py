@@ -195,8 +195,10 @@ REFUSED = {
     "join backwards": ("kept", "join q j", "`j` does not come after `q`"),
     "join a loop with itself": ("kept_twice", "join q q", "does not come after"),
     "join loops of two blocks": ("kept", "join i q", "do not stand in one loop"),
-    "join two reductions": ("kept", "join p q", "not run over the same range, the first in any order"),
-    "join around a use": ("kept", "join j k", "changes or reads what the first makes"),
+    "join two reductions": ("kept", "join p q", "not run over the same range, one of them in any order"),
+    "join around a use": ("kept", "join j k", "changes or reads what `j` makes"),
+    "join what a name is between": ("both_ways", "join p z", "changes or reads what `z` makes"),
+    "join what is stored between": ("both_ways", "join p k", "changes or reads what `k` makes"),
     "join different ranges": ("kept", "split j 4 tail=cut\njoin j.t q", "do not run over the same range"),
     "no if": ("pointwise", "unswitch j", "exactly one `if`"),
 }  # fmt: skip

@@ -119,6 +119,11 @@ GOOD = {
         "join j q\nsplit q 8 tail=cut\nrfactor q.1\nvectorize q.1\nsplit q.t 4 tail=pad\nrfactor q.t.1 skip=1\nvectorize q.t.1",
     ),
     "join what both store": ("kept_twice", "join j q"),
+    "join before a reduction": ("both_ways", "join p j"),
+    "join what is added at its own place, in vectors": (
+        "both_ways",
+        "join p j\njoin p k\nsplit p 8 tail=cut\nrfactor p.1\nvectorize p.1.b\nvectorize p.1.c\nvectorize p.1\nsplit p.t 4 tail=pad\nrfactor p.t.1 into=p.1.c\nvectorize p.t.1",
+    ),
     "expand over a length": ("softmax", "expand m i\nexpand s i\nfission i"),
     "stage": ("gemm", "split p 4\nsplit i 4 tail=pad\nstage A p.0 p.1 i.1 at=i.0"),
     "stage once": ("gemm", "stage B j p"),

@@ -9,7 +9,7 @@ from .. import cost, roles
 from ..plan import Plan
 from ..steps import prefetches
 from ..steps.streams import large
-from ..tree import all_loops, reads
+from ..tree import all_loops, loop_around, reads
 from .lines import past_the_caches
 
 
@@ -55,11 +55,16 @@ def prefetched(plan: Plan) -> None:
 
 
 def _read_once(plan: Plan) -> None:
-    """Rows that one reduction reads are asked for where they are known to come from memory: `from_memory` makes a variant of that."""
-    for buffer, axis in list(prefetches.read_once(plan.kernel, plan.facts)) if plan.target.l1 >= cost.WIDE_FIRST else ():
-        known = large(plan.facts, buffer, cost.FAR_LEAST) is TRUE
-        if known and not plan.tried("prefetch", buffer, axis, axis, near=cost.ONCE_AHEAD, cache=cost.NEXT_ROW_CACHE):
-            plan.note(f"`{axis}` asks for what stands {cost.ONCE_AHEAD >> 10} KiB behind what it reads of `{buffer}`")
+    """Rows that one reduction reads are asked for where they are known to come from memory (`from_memory` makes a variant of that), and in the chunks of a matrix that goes by once."""
+    for buffer, axis in list(prefetches.read_once(plan.kernel, plan.facts)):
+        row = loop_around(plan.kernel, plan.loop(axis))
+        in_chunks = row is not None and row.kind == "serial" and bool(written(plan.loop(axis).body) & plan.facts.buffers.keys())
+        ahead = cost.NEXT_FAR if in_chunks else cost.ONCE_AHEAD
+        known = plan.target.l1 >= cost.WIDE_FIRST and large(plan.facts, buffer, cost.FAR_LEAST) is TRUE
+        if (in_chunks or known) and not plan.tried(
+            "prefetch", buffer, axis, row.axis if row is not None and in_chunks else axis, near=ahead, cache=cost.NEXT_ROW_CACHE
+        ):
+            plan.note(f"`{axis}` asks for what stands {ahead >> 10} KiB behind what it reads of `{buffer}`")
 
 
 def _few(plan: Plan, axis: str) -> bool:

@@ -23,6 +23,7 @@ from .beside import bare, gathered, in_pieces, some_apart
 from .columns_inside import columns_inside, expanded, strips
 from .in_registers import halves, in_registers, padded, shorter
 from .joined_axes import joined, positions_as_data
+from .joined_passes import joined_passes
 from .lines import aligned, chooses
 from .longer_rows import longest
 from .partial_rows import computed_long, own_vector, stored_in_part
@@ -39,6 +40,7 @@ def vectors(plan: Plan) -> None:
     tabulated(plan)
     parted(plan)
     spread(plan)
+    joined_passes(plan)
     form = roles.shape(plan.kernel)
     addresses = roles.positions(form, plan.facts)
     inner = roles.innermost(form.body)

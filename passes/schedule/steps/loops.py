@@ -209,9 +209,9 @@ def _neutral(loop: Loop) -> Block:
         own = isinstance(s, Store) and loop.axis in {n for e in s.index for n in e.names}
         if isinstance(s, Let):
             result.append(replace(s, value=where(inside, s.value, const(0, s.value.dtype))))
-        elif isinstance(s, Store) and own and not s.combiner:
+        elif isinstance(s, Store) and own:
             result.append(If(inside, (s,)))
-        elif isinstance(s, Store) and s.combiner and not own:
+        elif isinstance(s, Store) and s.combiner:
             result.append(replace(s, value=where(inside, s.value, identity_of(s.combiner, s.value.dtype))))
         else:
             raise StepError(

@@ -302,7 +302,7 @@ def rfactor(kernel: Kernel, facts: Facts, axis: str, skip: int = 0, into: str = 
     lanes: dict[tuple[str, tuple[Expr, ...]], tuple[Buffer, str]] = {}
     changed = written(loop.body)
     for s in loop.body:
-        if isinstance(s, If) and not s.orelse and all(isinstance(t, Store) and not t.combiner and _at_own_place(t, axis) for t in s.body):
+        if isinstance(s, If) and not s.orelse and all(isinstance(t, Store) and _at_own_place(t, axis) for t in s.body):
             continue
         if not isinstance(s, (Let, Store)):
             raise StepError(f"rfactor: `{axis}` holds a {type(s).__name__.lower()}")
