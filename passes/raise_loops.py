@@ -97,6 +97,7 @@ def _has_loops(form: Form, operands: tuple[Node, ...]) -> bool:
 
 def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) -> Nest:
     """A nest with its independent loops marked, its checks outside of the loops that they do not ask about, and without those that nobody wants."""
+    from .loops.around_one import around_one
     from .loops.checks import checks_outside
     from .loops.concurrency import marked
     from .loops.distributed import distributed
@@ -111,5 +112,5 @@ def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) 
     nest = kept_elements(nest, pairs)
     if not target.gpu:
         nest = in_blocks(nest, pairs)
-    nest = marked(distributed(nest, pairs), pairs)
+    nest = marked(distributed(around_one(nest, pairs), pairs), pairs)
     return made_global(nest) if target.gpu else nest
