@@ -104,6 +104,7 @@ def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) 
     from .loops.in_blocks import in_blocks
     from .loops.kept_elements import kept_elements
     from .loops.local_arrays import made_global
+    from .loops.staggered import staggered
 
     if options.unchecked:
         nest = replace(nest, body=map_block(nest.body, lambda s: () if isinstance(s, Check) and s.code == BAD_INDEX else None))
@@ -113,4 +114,4 @@ def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) 
     if not target.gpu:
         nest = in_blocks(nest, pairs)
     nest = marked(distributed(around_one(nest, pairs), pairs), pairs)
-    return made_global(nest) if target.gpu else nest
+    return made_global(nest) if target.gpu else staggered(nest, pairs)
