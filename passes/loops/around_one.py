@@ -24,10 +24,10 @@ from ...ir.record import replace
 from ...ir.renaming import Names, defined, unique_locals
 from ...ir.simplify import prove_le, simplify
 from ...ir.walks import substitute
+from ..schedule.affine import inside
 from .concurrency import conflicts
 from .dependence import Dependences
 from .loop_events import Events
-from ..schedule.affine import inside
 
 MOST = 16  # statements of a loop: it stands three times
 
