@@ -30,6 +30,10 @@ CHOSEN = """(composite chosen ((A{f64}[N N] x{f64}[N]) -> (x))
   (dotimes (i N)
     (dotimes (j i)
       (if (< (aref x j) (aref A i j)) (setf (aref x i) (max (aref x i) (* (aref x j) (aref A i j))))))))"""
+UPPER = """(composite upper ((A{f64}[N N] x{f64}[N]) -> (x))
+  (loop (i (- N 1) -1 -1)
+    (loop (j (+ i 1) N) (decf (aref x i) (* (aref A i j) (aref x j))))
+    (divcf (aref x i) (aref A i i))))"""
 
 
 def in_memory(text: str) -> int:
@@ -41,7 +45,7 @@ def in_memory(text: str) -> int:
     return sum(bool(s.combiner) for s in stores)
 
 
-@pytest.mark.parametrize(("text", "left"), [(CHOLESKY, 0), (SOLVE, 0), (WITH_ITSELF, 1), (CHOSEN, 0)])
+@pytest.mark.parametrize(("text", "left"), [(CHOLESKY, 0), (SOLVE, 0), (WITH_ITSELF, 1), (CHOSEN, 0), (UPPER, 0)])
 def test_which(text: str, left: int) -> None:
     assert in_memory(text) == left
 
@@ -51,6 +55,8 @@ def expected(text: str, a: np.ndarray, x: np.ndarray) -> np.ndarray:
     if text is CHOLESKY:
         return np.tril(np.linalg.cholesky(a)) + np.triu(a, 1) if n else a
     x = x.copy()
+    if text is UPPER:
+        return expected(SOLVE, a[::-1, ::-1], x[::-1])[::-1]
     for i in range(n):
         for j in range(i + 1 if text is WITH_ITSELF else i):
             if text is not CHOSEN:
@@ -63,7 +69,7 @@ def expected(text: str, a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 @needs_cc
-@pytest.mark.parametrize("text", [CHOLESKY, SOLVE, WITH_ITSELF, CHOSEN])
+@pytest.mark.parametrize("text", [CHOLESKY, SOLVE, WITH_ITSELF, CHOSEN, UPPER])
 def test_values(text: str) -> None:
     f = luminal.compile(text)
     rng = np.random.default_rng(SEED)

@@ -146,8 +146,9 @@ def is_multiple(e: Expr, factor: int, known: Known) -> bool:
 def inside(path: Iterable[Stmt], known: Known) -> Known:
     """What is known inside the loops of a path.  What does not mention the variable of a loop is judged as outside of it, once for all loops."""
     for s in path:
-        if isinstance(s, Loop) and s.step is ONE:
-            known = known.with_ranges({s.axis: Range(s.start, s.stop - 1)}, within=known)
+        if isinstance(s, Loop) and s.step.is_const and abs(s.step.attr) == 1:
+            ends = Range(s.start, s.stop - 1) if s.step is ONE else Range(s.stop + 1, s.start)
+            known = known.with_ranges({s.axis: ends}, within=known)
     return known
 
 
