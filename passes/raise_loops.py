@@ -97,6 +97,7 @@ def _has_loops(form: Form, operands: tuple[Node, ...]) -> bool:
 
 def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) -> Nest:
     """A nest with its independent loops marked, its checks outside of the loops that they do not ask about, and without those that nobody wants."""
+    from .loops.ahead import ahead
     from .loops.around_one import around_one
     from .loops.checks import checks_outside
     from .loops.concurrency import marked
@@ -112,6 +113,6 @@ def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) 
         nest = checks_outside(nest, pairs.known)
     nest = kept_elements(nest, pairs)
     if not target.gpu:
-        nest = in_blocks(nest, pairs)
+        nest = ahead(in_blocks(nest, pairs), pairs, options.strict)
     nest = marked(distributed(around_one(nest, pairs), pairs), pairs)
     return made_global(nest) if target.gpu else staggered(nest, pairs)

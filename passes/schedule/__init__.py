@@ -33,7 +33,7 @@ def schedule(ir: Module, target: Target, options: Options) -> Module:
         done.append((kernel, next(same, None) or automatic(kernel, facts, target, options)))
         return done[-1][1]
 
-    return ir.with_kernels(tuple(map(one, ir.kernels)))
+    return ir.with_kernels(tuple([one(k) for k in ir.kernels]))  # no `map`: it would take a StopIteration for the end of the kernels
 
 
 def is_scheduled(kernel: Kernel) -> bool:

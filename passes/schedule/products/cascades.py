@@ -313,7 +313,10 @@ class Cascade:
 
     def outside(self, axis: str) -> str:
         """The loop that holds this one alone."""
-        return next(x.axis for x in all_loops(self.plan.kernel) if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == axis)
+        for x in all_loops(self.plan.kernel):
+            if len(x.body) == 1 and isinstance(x.body[0], Loop) and x.body[0].axis == axis:
+                return x.axis
+        raise StepError(f"`{axis}` stands beside others in a loop")
 
     def tile(self, part: Part, rows: int) -> None:
         """Register tiles for one contraction: [row, column] → [row.0, column.0, row.1, column.1]."""

@@ -65,7 +65,8 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
         most = plan.at_most(x.axis)
         short = most is not None and most <= cost.SHORT
         side = [width * n for n in (cost.STRIP, cost.ACCUMULATORS)[short:] if 2 * n <= plan.target.vector_registers]
-        alone = [n for n in (*side, width) if extent is None or n <= extent]
+        longest = plan.at_most(around.axis)
+        alone = [n for n in (*side, width) if longest is None or n <= max(longest, width)]
         together = cost.rows_together(plan.target)
         row = sharing(plan, around, x)
         if row is None or together < 2 or (plan.extent(row) or together) < together:
