@@ -19,16 +19,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...ir.bounds import Known
 from ...ir.expr import ONE, ZERO, Expr, both, const, load, maximum, minimum, var
 from ...ir.kernel import (
     Alloc,
     Block,
     Buffer,
     Check,
+    If,
     Let,
     Loop,
     Nest,
-    Stmt,
     Store,
     While,
     identity_of,
@@ -40,7 +41,7 @@ from ...ir.kernel import (
 from ...ir.polynomial import is_constant, plus, poly
 from ...ir.record import replace
 from ...ir.renaming import Names, defined, unique_locals
-from ...ir.simplify import prove_le, simplify
+from ...ir.simplify import assuming, prove_le, simplify
 from ..schedule.affine import inside
 from .dependence import Access, Dependences
 from .loop_events import Events
@@ -53,9 +54,9 @@ SHORT = 32  # iterations of which blocks bring nothing
 
 def ahead(nest: Nest, pairs: Dependences, strict: bool) -> Nest:
     """The nest with such loops in blocks."""
-    for loop, path in list(_loops(nest.body, ())):
+    for loop, known in list(_loops(nest.body, pairs.known)):
         found = _summed(loop, strict)
-        if found is None or prove_le(loop.stop - loop.start, const(SHORT), inside(path, pairs.known)):
+        if found is None or prove_le(loop.stop - loop.start, const(SHORT), known):
             continue
         block = _Block(nest, loop, found)
         if block.as_before(pairs):
@@ -63,12 +64,18 @@ def ahead(nest: Nest, pairs: Dependences, strict: bool) -> Nest:
     return nest
 
 
-def _loops(block: Block, path: tuple[Stmt, ...]) -> Iterator[tuple[Loop, tuple[Stmt, ...]]]:
+def _loops(block: Block, known: Known) -> Iterator[tuple[Loop, Known]]:
+    """The loops, each with what is known where it begins."""
     for s in block:
         if isinstance(s, Loop):
-            yield s, path
-        for inner in s.blocks():
-            yield from _loops(inner, (*path, s))
+            yield s, known
+            yield from _loops(s.body, inside((s,), known))
+        elif isinstance(s, If):
+            yield from _loops(s.body, assuming(known, s.condition))
+            yield from _loops(s.orelse, known)
+        else:
+            for inner in s.blocks():
+                yield from _loops(inner, known)
 
 
 def _summed(loop: Loop, strict: bool) -> Loop | None:
