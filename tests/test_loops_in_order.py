@@ -147,3 +147,22 @@ def test_compiled(text: str, reference: Callable[..., np.ndarray], shapes: list[
     for some in shapes:
         inputs = [(rng.random(s) * 0.3).astype(np.float32) for s in some]
         np.testing.assert_allclose(f(*inputs), reference(*(x.astype(np.float64) for x in inputs)), rtol=2e-4, atol=1e-5)
+
+
+@needs_cc
+def test_what_a_later_statement_adds_is_no_part_of_a_running_maximum() -> None:
+    """The element before holds what both statements made of it."""
+    text = """(composite both ((T{i64}[N N] B{i64}[N N]) -> (T))
+      (loop (i 2 N) (loop (j 1 N)
+        (maxf (aref T i j) (aref T i (- j 1)))
+        (dotimes (k j) (incf (aref T i j) (aref B k j))))))"""
+    f = luminal.compile(text, runtime="clang")
+    rng = np.random.default_rng(6)
+    for n in (1, 2, 7, 33):
+        t, b = rng.integers(-3, 4, (2, n, n))
+        expected = t.copy()
+        for i in range(2, n):
+            for j in range(1, n):
+                expected[i, j] = max(expected[i, j], expected[i, j - 1]) + b[:j, j].sum()
+        f(t, b)
+        np.testing.assert_array_equal(t, expected)

@@ -2,7 +2,7 @@
 
     for i in 1 .. N: X[i] = X[i - 1] ⊕ e        X is an inclusive scan of X[0], e, e, … over i
 
-⊕ is the operator of a combiner, e reads of X at most the element that is stored, and the loop's neighbours have as many trips in every iteration of it.
+⊕ is the operator of a combiner, e reads of X at most the element that is stored, no other statement of the loop stores into X, and the loop's neighbours have as many trips in every iteration of it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ def recurrences(found: Events) -> None:
             n = load(own, e.value.dtype, *previous)
             if n not in found.loads or previous == e.index or any(mentions(other.count, t.var) for other in e.loops):
                 continue
+            if any(w is not e and w.buffer == e.buffer and any(x.var is t.var for x in w.loops) for w in found.events):
+                continue  # the iteration before has stored another value there, or may have
             taken = peeled(e.value, n)
             if taken is None or (e.combiner and taken[0] not in ("", e.combiner)) or not (taken[0] or e.combiner):
                 continue
