@@ -181,6 +181,7 @@ REFUSED = {
     "peel a vector": ("row_sum", "split p 4 tail=pad\nrfactor p.1\nvectorize p.1\npeel p.1", "is a vector"),
     "peel in steps of 2": ("steps", "peel q", "does not run from 0 in steps of 1"),
     "expand over steps of -1": ("steps", "expand acc i", "`i` does not run in steps of 1"),
+    "stage on the stack what is as long as a size": ("gemm", "stage B p j space=stack", "is no number, which an array on the stack wants"),
     "stage what a loop in steps of -1 reaches": ("steps", "stage Z p", "extent of `p` is not known outside i"),
     "stage over steps of 2": ("steps", "stage W q at=i", "`q` does not start at a position known outside in steps of 1"),
     "rfactor in steps of 2": ("steps", "rfactor q", "no reduction of constant extent"),

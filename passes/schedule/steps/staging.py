@@ -100,6 +100,10 @@ def stage(
         bound = upper(loop.stop, facts.known) if constant_extent(loop) is None and a not in exact else None
         if bound is None and a not in exact and not loop.stop.names <= facts.sizes.keys():
             bound = upper_of_rest(loop.stop, facts.known)
+        if space in ("stack", "register") and bound is None and not loop.stop.is_const:
+            bound = upper(loop.stop, around_copy)
+            if bound is None:
+                raise StepError(f"stage: the extent of `{a}` is no number, which an array on the {space} wants")
         if bound is None and loop.stop.names & inside:
             raise StepError(f"stage: the extent of `{a}` is not known outside {', '.join(sorted(loop.stop.names & inside))}")
         shape.append(loop.stop if bound is None else ZERO + bound)
