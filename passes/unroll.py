@@ -127,13 +127,15 @@ class _Marking:
                 lets[var(x.name)] = substitute(x.value, lets)
         counts = {var(x.var): _trips(x) or 0 for x in loops}
         read = [n for x in stores for n in postorder(*x.expressions()) if n.op in ("load", "vload") and n.attr not in self.registers]
+        if any(s.var in substitute(a, lets).names for n in read for a in n.args[1:]):  # what another loop leaves over, of few iterations
+            return False
         return not any(_again(substitute(n.args[0], lets), n.dtype.lanes, var(s.var), counts) for n in read)
 
     def _adds(self, s: StoreTo) -> bool:
-        """a = a + x · y, or what an instruction adds to a, of whole vectors."""
+        """a = a + x · y, or what an instruction adds to a, of vectors."""
         kept = [n for n in s.value.args if n.op == "load" and n.attr == s.buffer and n.args[0] is s.address]
-        whole = not s.value.kinds & (LONG | GATHERS | PARTIAL)
-        return s.value.op in ("add", "ins") and s.value.dtype.lanes > 1 and bool(kept) and whole
+        plain = not s.value.kinds & (LONG | GATHERS)
+        return s.value.op in ("add", "ins") and s.value.dtype.lanes > 1 and bool(kept) and plain
 
     def _operations(self, s: Stmt) -> int:
         """Addresses go along with loads and stores."""

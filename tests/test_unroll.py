@@ -94,11 +94,12 @@ def test_what_is_no_tile_of_products_stands_once(body: str) -> None:
     assert heads == ["for p in 0 .. N unroll 1", "for k in 0 .. 14 unroll"]
 
 
-def test_borders_stay() -> None:
+@pytest.mark.parametrize(("lanes", "times"), [("N", " unroll 2"), ("N - p", "")])
+def test_borders_stand_twice_where_all_iterations_have_the_same_lanes(lanes: str, times: str) -> None:
     heads = loops(
-        "array a: f32x8[14] register\nfor p in 0 .. N:\n  for k in 0 .. 14 unroll:\n    a[k] = a[k] + vload.8 Y[p * 112 + k * 8, N]\nY[0] = a[0]"
+        f"array a: f32x8[14] register\nfor p in 0 .. N:\n  for k in 0 .. 14 unroll:\n    a[k] = a[k] + vload.8 Y[p * 112 + k * 8, {lanes}]\nY[0] = a[0]"
     )
-    assert heads == ["for p in 0 .. N", "for k in 0 .. 14 unroll"]
+    assert heads == [f"for p in 0 .. N{times}", "for k in 0 .. 14 unroll"]
 
 
 def test_a_tile_whose_sums_come_from_elsewhere_stays() -> None:

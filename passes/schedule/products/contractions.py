@@ -46,7 +46,7 @@ from ..steps.skips import is_masked
 from ..steps.variants import choose
 from ..tree import StepError
 from . import sliding
-from .direct import direct, fewer_rows, in_place, more_rows, shallow, streamed, tried_where
+from .direct import direct, in_place, more_rows, shallow, streamed, tried_where
 from .dotted import dotted, dotted_words, in_vectors, signs, turned
 from .one_position import one_position
 from .own_panels import own_panels
@@ -101,8 +101,8 @@ def contract(plan: Plan) -> bool:
                 parts.add(lambda part: shallow(part, found, block))
             most = STREAMED_TILES if tiles is not None and tiles.dot.result.is_integer else 0
             parts.add(lambda part: streamed(part, found, block, few, most))
-            by_rows = parts.add(lambda part: more_rows(part, found, block, few))
-            parts.add(lambda part: (fewer_rows if by_rows else direct)(part, found, block, few))
+            parts.add(lambda part: more_rows(part, found, block, few))
+            parts.add(lambda part: direct(part, found, block, few))
         if dot is not None and dot.result.is_integer:
             parts.add(lambda part: dotted_words(part, found, dot, DOTTED_WORDS if tiles is None else DOTTED_BLOCKED))
         if not in_place(plan, found):

@@ -11,9 +11,8 @@
 
 Nothing is copied, so nothing has to be amortised: small sizes run at the speed of large ones.  Where there are registers for a wide tile, there are several such nests inside the loop over row.0: whole
 tiles of columns, and one for what is left over, of as many vectors as that takes: what is computed in vain is less than one (48³ 1.18, 100³ 1.05 × as fast as with narrow tiles alone).  Four vectors side by
-side are loaded for few rows, three for more of them.  A single vector that these leave over takes more than half as long as two (`_Shape`): where the number of columns is free, few tiles of three are followed
-by one of four instead, all of four rows, so that fewer rows are computed again behind the last (one thread, 64³ floats 1.05, 100³ 1.09 × as fast so; Zen 4, beside six rows: 64³ 1.03, 16×64×64 1.13,
-20×100×50 1.20 ×).
+side are loaded for few rows, three for more of them.  A single vector that these leave over takes more than half as long as two (`_Shape`): where the number of columns is free, there are tiles of four for such sizes.
+Rows that whole tiles leave over are a tile of their own where they are few (`_by_rows`), so that few are computed again behind the last.
 
 *Streamed*: there are few rows, so the column operand is read from memory about once, and that is what takes the time: it is read in the order in which it lies.
 
@@ -32,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ....ir.expr import FALSE, ONE, TRUE, Expr, both, call, const, floordiv, mod, product, size
+from ....ir.expr import FALSE, ONE, TRUE, Expr, both, call, const, mod, product, size
 from ....ir.kernel import Alloc, Store, statements
 from ....ir.record import changing
 from ....ir.simplify import assuming, simplify
@@ -44,6 +43,7 @@ from ..cost import (
     BEYOND,
     DIRECT_ROWS,
     FEW,
+    FEW_LEFT,
     OWN_ROWS,
     SHALLOW,
     SINGLE_AMONG,
@@ -52,7 +52,6 @@ from ..cost import (
     STRIP_DEPTH,
     UNPACKED,
     VECTORS,
-    WIDE_VECTORS,
     Blocking,
     InPlace,
     first_lanes,
@@ -85,20 +84,6 @@ def more_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FE
     )
     reason = f"register tiles {narrow.rows}×{narrow.whole[0]} leave no single vector over, which would be multiplied as slowly as two, or are many"
     return tried_where(plan, condition, reason, lambda: tiles(plan, found, block, shape=narrow))
-
-
-def fewer_rows(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW) -> Expr | None:
-    """The same for all other numbers of columns: the single vector and the tile before it are one tile with a vector more and fewer rows."""
-    narrow = _shapes(plan, block)[1]
-    if narrow is None:
-        return None
-    columns, width, lanes = plan.loop(found.column).stop, narrow.whole[0], narrow.rest[0]
-    over = both(const(width).lt(columns), columns.le(floordiv(columns, const(width)) * width + lanes), _fits(plan, found, block, few)) or TRUE
-    over = simplify(over, plan.facts.known)
-    rows = min(block.wide_rows, WIDE_VECTORS)
-    shape = _Shape(rows, narrow.whole, (block.wide_columns,), 1)
-    reason = f"the single vector that these leave over and the tile before it are one of {rows}×{block.wide_columns}"
-    return tried_where(plan, over, reason, lambda: tiles(plan, found, block, shape=shape))
 
 
 def shallow(plan: Plan, found: Contraction, block: Blocking) -> Expr | None:
@@ -196,12 +181,12 @@ def in_place(plan: Plan, found: Contraction) -> bool:
 
 
 class _Shape(NamedTuple):
-    """A register tile where there are registers for a wide one: its rows, the columns of whole tiles, widest first, and those of the one tile for what is left over, narrowest first."""
+    """A register tile where there are registers for a wide one: its rows, the columns of whole tiles, widest first, and those of the one tile for what is left over, narrowest first; and the same of a tile of a few rows (none: there is none such)."""
 
     rows: int
     whole: tuple[int, ...]
     rest: tuple[int, ...]
-    spare: int = 0  # whole tiles that are left to the one for what is left over
+    few: tuple[int, ...] = ()
 
 
 def _shapes(plan: Plan, block: Blocking) -> tuple[_Shape, _Shape | None]:
@@ -212,7 +197,7 @@ def _shapes(plan: Plan, block: Blocking) -> tuple[_Shape, _Shape | None]:
     vectors = block.wide_columns // lanes
     rows = min(block.direct_rows, (plan.target.vector_registers - vectors) // (vectors - 1))
     wide, narrow = (tuple(k * lanes for k in range(1, most + 1)) for most in (vectors, vectors - 1))
-    return _Shape(block.wide_rows, wide[-1:], wide), _Shape(rows, narrow[-1:], narrow)
+    return _Shape(block.wide_rows, wide[-1:], wide, wide[-1:]), _Shape(rows, narrow[-1:], narrow, (narrow[0], narrow[-1]))
 
 
 def _comes_out(plan: Plan, column: str, shape: _Shape) -> Expr:
@@ -239,8 +224,7 @@ def tiles(
             shape = (
                 narrow if narrow is not None and width is not None and simplify(_comes_out(plan, column, narrow), plan.facts.known) is TRUE else wide
             )
-        plan.do("split", row, shape.rows if height is None else max(1, min(shape.rows, height)), tail="clamp")
-        _by_widths(nest, shape, guarded, clamps)
+        _by_rows(nest, shape, guarded, clamps)
     elif shape is not None:
         raise StepError("no tile of columns is wide")
     else:
@@ -254,6 +238,24 @@ def tiles(
     plan.do("parallel", plan.collapsed((*outer, f"{row}.0", *((f"{column}.0",) if both_ways else ()))))
 
 
+def _by_rows(nest: _Nest, shape: _Shape, guarded: list[str], clamps: bool) -> None:
+    """Tiles of rows, and one of a few where no more are left over."""
+    plan, inner = nest.plan, nest.row
+    row, few = inner.removesuffix(".1"), FEW_LEFT
+    height = plan.extent(row)
+    if clamps or not shape.few or shape.rows <= few or (height is not None and not 0 < height % shape.rows <= few < height):
+        plan.do("split", row, shape.rows if height is None else max(1, min(shape.rows, height)), tail="clamp")
+        return _by_widths(nest, shape, guarded, clamps)
+    plan.do("split", row, shape.rows)
+    plan.do("short", inner, few)
+    left = _Nest.of(plan, f"{inner}.s", f"{nest.column}.s")
+    for part, rows in ((left, few), (nest, shape.rows)):
+        plan.do("split", part.row, rows, tail="clamp")
+        part.row = f"{part.row}.1"
+    _rest(left, shape.few, guarded, clamps)
+    return _by_widths(nest, shape, guarded, clamps)
+
+
 def _by_widths(nest: _Nest, shape: _Shape, guarded: list[str], clamps: bool) -> None:
     """Whole tiles of columns, each width of what the one before has left over, and the narrowest that holds the rest; all of the same rows, so that one loop is shared by threads."""
     plan, length = nest.plan, nest.plan.extent(nest.column)
@@ -265,7 +267,7 @@ def _by_widths(nest: _Nest, shape: _Shape, guarded: list[str], clamps: bool) -> 
     if length is not None and length % width == 0:
         plan.do("split", nest.column, width)
         return nest.tile(guarded, clamps, border=True)
-    plan.do("split", nest.column, width, tail="cut", spare=shape.spare or "")
+    plan.do("split", nest.column, width, tail="cut")
     before = plan.kernel
     plan.do("fission", nest.row)
     (second,) = plan.added(before)
