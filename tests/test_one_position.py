@@ -36,6 +36,13 @@ def test_threads_share_the_rows_of_a_single_batch(name: str) -> None:
     assert "parallel i_j.0" in script.split("\n")
 
 
+def test_results_are_summed_in_tiles() -> None:
+    """Images and channels of the result share what is loaded of the other."""
+    (compilation,) = compilations("conv2d", Settings(runtime="clang", target="x86-64-v4"))
+    script = "\n".join(compilation.module.kernels[0].schedule).split("variant")[1]
+    assert "expand acc i.1.1 j.1" in script.split("\n")
+
+
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [("conv2d", {"padding": 1}), ("depthwise_conv2d", {}), ("conv_transpose2d", {}), (BATCHES.replace("Q ", ""), {})],
@@ -51,7 +58,9 @@ def kernels() -> tuple[luminal.Composite, ...]:
 
 
 @needs_cc
-@pytest.mark.parametrize(("batch", "channels", "results"), [(1, 67, 3), (3, 16, 9), (1, 1, 1), (2, 130, 4), (0, 5, 2), (2, 0, 2), (2, 5, 0)])
+@pytest.mark.parametrize(
+    ("batch", "channels", "results"), [(1, 67, 3), (3, 16, 9), (37, 35, 7), (1, 1, 1), (2, 130, 4), (0, 5, 2), (2, 0, 2), (2, 5, 0)]
+)
 def test_the_same_results(kernels: tuple[luminal.Composite, ...], batch: int, channels: int, results: int) -> None:
     rng = np.random.default_rng(3)
     convolution, pointwise, products = kernels

@@ -35,19 +35,37 @@ from .direct import far, in_place, tried_where
 
 def dotted(plan: Plan, found: Contraction, blocks: bool, most: int = cost.DOTTED_ROWS) -> Expr | None:
     """Schedule such a contraction of at most so many rows: the condition on the sizes; None (and an unchanged plan) where it is none.  With `blocks` of the reduction, columns stay in the first cache for more rows."""
-    width = cost.lanes(plan.target, roles.widest(find(plan.kernel, found.reduced[-1]).body))
-    if len(found.rows) != 1 or len(found.reduced) != 1 or width < 2 or not cost.first_lanes(plan.target):
+    width = _along(plan, found)
+    if not width:
         return None
     (row,), (deep,) = found.rows, found.reduced
-    addresses = [a for a in roles.accesses(find(plan.kernel, deep).body, plan.facts.buffers) if deep in a.names]
     condition = plan.loop(row).stop.le(const(cost.rows_dotted(plan.target, found.accumulator.dtype.bytes) if blocks else most))
-    loop = plan.loop(deep)
-    moving = [step for a in addresses if (step := step_within(a, loop, width, plan.facts.known)) != 0]
-    if not moving or any(step != 1 for step in moving):
-        return None
     held = ", a block of it in the first cache" if blocks else ""
     reason = f"few rows: columns are read along the reduction as they lie, {cost.rows_together(plan.target)} at a time{held}"
     return tried_where(plan, condition, reason, lambda: tiles_in_lanes(plan, found, row, deep, width, blocks))
+
+
+def any_rows(plan: Plan, found: Contraction) -> bool:
+    """Schedule such a contraction of however many rows, of which threads share blocks; False (and an unchanged plan) where it is none, or registers hold no tiles of four rows: with two, as much is loaded as without tiles."""
+    width = _along(plan, found)
+    if not width or cost.rows_together(plan.target) != cost.ACCUMULATORS:
+        return False
+    (row,), (deep,) = found.rows, found.reduced
+    with plan.attempt() as attempt:
+        plan.do("split", row, cost.DOTTED_TILES)
+        tiles_in_lanes(plan, found, f"{row}.1", deep, width, False)
+    return not attempt.refused
+
+
+def _along(plan: Plan, found: Contraction) -> int:
+    """The lanes of vectors along the reduction, where all that moves with it is consecutive; else 0."""
+    nest = find(plan.kernel, found.reduced[-1])
+    width = cost.lanes(plan.target, roles.widest(nest.body))
+    if len(found.rows) != 1 or len(found.reduced) != 1 or width < 2 or not cost.first_lanes(plan.target):
+        return 0
+    addresses = [a for a in roles.accesses(nest.body, plan.facts.buffers) if nest.axis in a.names]
+    moving = [step for a in addresses if (step := step_within(a, nest, width, plan.facts.known)) != 0]
+    return width if moving and all(step == 1 for step in moving) else 0
 
 
 def dotted_words(plan: Plan, found: Contraction, dot: Dot, most: int) -> Expr | None:

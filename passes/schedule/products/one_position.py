@@ -6,7 +6,8 @@
                                                                 else:
                                                                   …
 
-Rows are reduced then, several of which share an operand (`several_rows.py`), and memory is consecutive along the reduction.  In a tile of windows one lane of its vectors is used, and the panels are packed for it.
+Rows are reduced then, several of which share an operand, in tiles of sums in lanes (`dotted.py`; where there are few registers, `several_rows.py`), and memory is consecutive along the reduction.  In a tile of windows one lane
+of its vectors is used, and the panels are packed for it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .. import roles
 from ..plan import Plan
 from ..rows.ones import of_one
 from ..rows.vectors import vectors
+from .dotted import any_rows
 
 
 def one_position(plan: Plan, axes: Sequence[str]) -> Expr | None:
@@ -32,7 +34,9 @@ def one_position(plan: Plan, axes: Sequence[str]) -> Expr | None:
     part = plan.another(condition)
     with part.attempt("axes of one element are worked off as longer ones") as attempt:
         part.do("decide")
-        vectors(part)
+        found = roles.contraction(part.kernel, part.facts)
+        if found is None or not any_rows(part, found):
+            vectors(part)
     if attempt.refused:
         return None
     plan.take(part)
