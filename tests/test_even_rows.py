@@ -36,6 +36,15 @@ kernel t_0(X, K, Y):
         Y[o, h, w] = acc[]
 """
 
+ALONE = (
+    WINDOWS.replace("size H\n", "")
+    .replace("H + 2, ", "")
+    .replace("[O, C, 3, 3]", "[O, C, 3]")
+    .replace("O, H, W", "O, W")
+    .replace("    for h in 0 .. H parallel:\n", "")
+)
+ALONE = ALONE.replace("          for r in 0 .. 3 reduce:\n", "").replace("h + r, ", "").replace("r, s]", "s]").replace("o, h, w", "o, w")
+
 
 def scheduled(target: Target, width: str = "W") -> Module:
     text = WINDOWS if width == "W" else WINDOWS.replace("size W\n", "").replace("W + 2", str(int(width) + 2)).replace("W", width)
@@ -83,3 +92,11 @@ def test_the_same_results(width: int) -> None:
     padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
     np.testing.assert_allclose(convolution(x, k), np.einsum("bchwrs,ocrs->bohw", windows, k), rtol=1e-4, atol=1e-4)
+
+
+def test_blocks_of_several_rows_are_short() -> None:
+    """A block's copy has room for whole blocks: two tiles along each of four rows, eight along one row alone."""
+    (several,), (one,) = scheduled(WIDE).kernels, schedule(read(ALONE), WIDE, Options()).kernels
+    assert "split w 28" in several.schedule
+    assert "split w 112" in one.schedule
+    assert "split w 112" not in several.schedule

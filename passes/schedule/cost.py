@@ -38,11 +38,8 @@ SHORT = 64  # rows that are summed up: the pieces of them that a strip leaves ar
 IN_FLIGHT = 10  # sums that two pipes want to be at work on at a time, each waiting four cycles for what was added last
 LOADED = 4  # registers that hold what is loaded for several sums, not the sums
 ONE_VECTOR = 0.85  # of the products that two vectors of columns get done in a tile, one does: each takes an element of a row, and as many loads as products (Zen 4, AVX2, the gradient of filters of 3 × 3 and 5 × 5)
-# Rows that are left over, up to which they are a tile of their own: one vector of columns waits for what was added last with fewer.  (Granite Rapids, one thread, f32, beside tiles of four rows, arrays at a line and 16 bytes off: 17×64×64 0.84 and 0.81, 30×60×60 0.86, 50³ 0.91 and 0.94, 64³ 0.96 and 0.92, 100³ 0.92, 112³ 0.91 and 0.85, 160³ 0.89 and 0.77, 20×100×50 1.04 of the time; of eight, the last of which had rows twice: 18×64×48 0.88, 12×64×16 0.85, 300 of 20×28×24 0.95.)
-DIRECT_ROWS, FEW_LEFT = (
-    8,
-    4,
-)  # of a tile without packing: two vectors side by side fill the latency of an FMA, few rows are computed in vain at a border
+# Rows of a tile without packing: two vectors side by side fill the latency of an FMA, few rows are computed in vain at a border.  And rows that are left over, up to which they are a tile of their own: one vector of columns waits for what was added last with fewer.  (Granite Rapids, one thread, f32, beside tiles of four rows, arrays at a line and 16 bytes off: 17×64×64 0.84 and 0.81, 30×60×60 0.86, 50³ 0.91 and 0.94, 64³ 0.96 and 0.92, 100³ 0.92, 112³ 0.91 and 0.85, 160³ 0.89 and 0.77, 20×100×50 1.04 of the time; of eight, the last of which had rows twice: 18×64×48 0.88, 12×64×16 0.85, 300 of 20×28×24 0.95.)
+DIRECT_ROWS, FEW_LEFT = 8, 4
 # Multiply-adds for each lane of a vector up to which a product that is packed takes longer than one read where it lies, where the last cache is far: copies go from one thread's cache to another's and wait for each other.
 # (Golden Cove, two threads, f32: 128³ 2.2 × and 192³ 1.5 × as long packed, 256³ 0.9, 300³ 0.7, 512³ 0.35; rows read where they lie are strided, and lines of arrays that NumPy made are split.)
 UNPACKED = 1 << 19
@@ -87,7 +84,7 @@ ALONG_ROWS, ALONG_TILE, USUAL_TAPS, NARROW_ROW = 16, 2, 3, 8
 # Threads that share blocks of WINDOW_ROWS evenly: more have other axes to share, and shorter blocks copy more than they use.  (28 × 28, 128 channels to 128, two threads, eight blocks for seven 1.13 times as fast.)
 EVENLY = 4
 EVEN_ROWS = 8  # positions of a tile where tiles as long as registers allow are emptier: rows of a power of two fill them, and with two vectors of columns there are more sums than are in flight
-WINDOW_TILES = 8  # register tiles side by side along such a row
+WINDOW_TILES = 8  # register tiles of a block: along such a row, fewer where it has several, for its copy has room for whole blocks (Granite Rapids, one thread, 3 × 3, 2 for 8 along a row: rows of 12 of 256 channels 0.92, 14 0.90, 28 of 128 0.94, 56 of 64 0.96, 112 1.0 of the time, AVX2 0.95, 0.91, 1.0; rows alone, with 5 and 9 taps 1.03)
 TURN_ROWS = 16  # rows of results for which a panel of columns is packed that is used by one thread alone
 # Of its reduction at a time, where there are few taps beside: whole squares that are turned over, however many taps, and a piece of a panel stays in the first cache for all tiles.
 # (7 × 7 positions, 512 channels to 512 by 3 × 3: 1.26 times as fast as by 2 where the number of taps is free, 1.1 times as fast as by 64 where it is fixed.)

@@ -65,7 +65,8 @@ def own_window(
     """
     *above, row = slides.along[-2:]  # of the axis before the row a block has a few positions, which share what they read
     apart = zeros_between(plan, found, slides)
-    blocks = {a: 1 for a in slides.along if a in apart} | dict.fromkeys(above, rows) | {row: tile[0] * cost.WINDOW_TILES}
+    along = cost.WINDOW_TILES // rows if above and rows < cost.WINDOW_TILES else cost.WINDOW_TILES
+    blocks = {a: 1 for a in slides.along if a in apart} | dict.fromkeys(above, rows) | {row: tile[0] * along}
     alone = [a for a in found.kept if a not in blocks and plan.has(a) and a not in inside]
     elsewhere = {a for n in found.operands if n.attr != slides.operand for a in n.names}
     outer = [*(a for a in alone if a in elsewhere), *panels, *(a for a in alone if a not in elsewhere)]
