@@ -106,12 +106,13 @@ def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) 
     from .loops.kept_elements import kept_elements
     from .loops.local_arrays import made_global
     from .loops.staggered import staggered
+    from .loops.written_out import local_networks
 
     if options.unchecked:
         nest = replace(nest, body=map_block(nest.body, lambda s: () if isinstance(s, Check) and s.code == BAD_INDEX else None))
     if not target.gpu:  # there, a check lets a thread leave out the access behind it
         nest = checks_outside(nest, pairs.known)
-    nest = kept_elements(nest, pairs)
+    nest = kept_elements(local_networks(nest, pairs.known), pairs)
     if not target.gpu:
         nest = ahead(in_blocks(nest, pairs), pairs, options.strict)
     nest = marked(distributed(around_one(nest, pairs), pairs), pairs)

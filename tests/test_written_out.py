@@ -230,3 +230,61 @@ def test_an_index_out_of_range_is_an_error_still():
     x[7, 3] = 4
     with pytest.raises(ValueError, match="index out of range"):
         f(x)
+
+
+# Eight elements of every other group of columns, by a network of exchanges; how many rounds there are around it nobody knows.
+NETWORK = """
+(composite network ((X{f32}[G 8 W] rounds{i64}[]) -> (Y{f32}[G 8 W]))
+  (setf Y X)
+  (set round 0)
+  (while (< round rounds)
+    (dotimes (g G)
+      (dotimes (w W)
+        (make-array v f32 (8))
+        (dotimes (j 8) (setf (aref v j) (aref Y g j w)))
+        (set p 4)
+        (while (> p 0)
+          (set q 4)
+          (set r 0)
+          (set d p)
+          (while (> d 0)
+            (loop (start r (- 8 d) (* 2 p))
+              (loop (i start (min (+ start p) (- 8 d)))
+                (let ((x (aref v i)) (y (aref v (+ i d))))
+                  (setf (aref v i) (if (< y x) y x))
+                  (setf (aref v (+ i d)) (if (< y x) x y)))))
+            (set d (- q p))
+            (set q (floordiv q 2))
+            (set r p))
+          (set p (floordiv p 2)))
+        (dotimes (j 8) (setf (aref Y g j w) (aref v j)))))
+    (incf round)))
+"""
+
+
+def test_a_network_inside_loops_that_stay_is_in_variables():
+    """Of a local array of few elements only variables are left, and nothing that counted its rounds: a vector is as wide as the elements let it be."""
+    f = luminal.compile(NETWORK, target="x86-64-v3")
+    x = np.random.default_rng(8).standard_normal((3, 8, 21)).astype(np.float32)
+    np.testing.assert_array_equal(f(x, 1), np.sort(x, axis=1))
+    np.testing.assert_array_equal(f(x, 0), x)
+    assert "f32x8 v11[1]" in f.source
+    assert "float v[8]" not in f.source and "splat_i64" not in f.source
+
+
+def test_of_what_one_while_holds_nothing_is_proven(monkeypatch):
+    """Its rounds hold all of it, whatever the elements are that two statements touch."""
+    from luminal.passes.loops.dependence import Dependences
+
+    asked = []
+    meet = Dependences.meet
+    monkeypatch.setattr(Dependences, "meet", lambda self, a, b: asked.append((a, b)) or meet(self, a, b))
+    text = """(composite halves ((X{f32}[N]) -> (X))
+      (set d N)
+      (while (> d 1)
+        (set d (floordiv d 2))
+        (dotimes (i d) (incf (aref X i) (aref X (+ i d))) (setf (aref X (+ i d)) 0.0))))"""
+    f = luminal.compile(text)
+    x = np.arange(16, dtype=np.float32)
+    assert f(x)[0] == 120
+    assert not [1 for a, b in asked if a.buffer == b.buffer == "X" and a is not b and a.loops and a.loops[0] == b.loops[0] and a.index != b.index]

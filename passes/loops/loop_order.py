@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...ir.kernel import While
 from ...ir.record import replace
 from ...ir.walks import postorder
 from .dependence import Dependences, is_data
@@ -89,8 +90,9 @@ class Order:
         for j, later in enumerate(self.found.events[k + 1 :], k + 1):
             if later.buffer != w.buffer or (w.combiner and w.combiner == later.combiner):
                 continue
-            forth = pairs.touch(w, later) or pairs.meet(w, later)
-            back = pairs.meet(later, w)
+            one = self._in_one_while(w, later)
+            forth = one or pairs.touch(w, later) or pairs.meet(w, later)
+            back = one or pairs.meet(later, w)
             if forth and back:
                 self.together.append((k, j))
                 self.stick(j, w, "and", later, "are stored by two statements, in an order that changes from element to element")
@@ -103,8 +105,9 @@ class Order:
         for j, w in enumerate(self.found.events):
             if w.buffer != r.buffer:
                 continue
-            later = self.pairs.meet(r, w)
-            first = self.pairs.meet(w, r) or (j < r.after and self.pairs.touch(r, w))
+            one = self._in_one_while(w, r)
+            later = one or self.pairs.meet(r, w)
+            first = one or self.pairs.meet(w, r) or (j < r.after and self.pairs.touch(r, w))
             second = later or (j >= r.after and self.pairs.touch(r, w))
             if (first and second) or (j == k and (first or (later and r.after == j and not _adds_up(w)))):
                 if j != k:
@@ -119,6 +122,10 @@ class Order:
         self.seen[r] = (tuple(before), tuple(after))
         for a in before:
             self.before.update(((a, b), None) for b in after if a != b)
+
+    def _in_one_while(self, a: Event | Read, b: Event | Read) -> bool:
+        """Whether rounds of one `while` hold both: they stay together in any case, and of the many pairs of a network nothing need be proven."""
+        return any(isinstance(self.found.loops[t.var], While) for t in a.loops if t in b.loops)
 
     def adopt(self, k: int, reads: list[Read]) -> None:
         """Event k stays in loops that hold these reads too."""

@@ -30,6 +30,7 @@ from ...ir.kernel import (
     statements,
     substitute_block,
     with_body,
+    with_parts,
     written,
 )
 from ...ir.record import replace
@@ -59,6 +60,31 @@ def written_out(nest: Nest, known: Known) -> Nest | None:
     sizes = {n.attr for s in statements(body) for e in s.expressions() for n in leaves(e, "size")}
     names = Names({*arrays, *sizes})
     return replace(nest, body=_Variables(arrays, names).block(unique_locals(body, names.fresh)))
+
+
+def local_networks(nest: Nest, known: Known) -> Nest:
+    """A nest that keeps its loops, but for those beside a local array of few elements that are all at known positions once these loops are written out: they stand in variables."""
+    arrays = {b.name: b for b in (*nest.operands, *nest.results, *(s.buffer for s in statements(nest.body) if isinstance(s, Alloc)))}
+    stored = {s.buffer for s in statements(nest.body) if isinstance(s, Store) and s.index}
+    names = Names({*arrays, *defined(nest.body), *(n.attr for s in statements(nest.body) for e in s.expressions() for n in leaves(e, "size"))})
+
+    def block(body: Block) -> Block:
+        few = {s.buffer.name for s in body if isinstance(s, Alloc) and s.buffer.shape and all(e.is_const for e in s.buffer.shape)}
+        if few and any(isinstance(s, While) for s in statements(body)):
+            writing = _Writing(known, MOST, arrays, stored)
+            written = writing.block(body, 0)
+            if writing.left >= 0 and not any(isinstance(s, Loop | While) for s in statements(written)) and not _chosen(written):
+                return _Variables(writing.arrays, names).block(unique_locals(_without_counters(body, written), names.fresh))
+        return tuple([with_parts(s, lambda e: e, block) if s.blocks() else s for s in body])
+
+    return replace(nest, body=block(nest.body))
+
+
+def _without_counters(before: Block, body: Block) -> Block:
+    """Without the scalars of its own that only loops asked for: as vectors of integers they would halve the lanes."""
+    read = {n.attr for s in statements(body) for e in s.expressions() for n in postorder(e) if n.op == "load"}
+    unread = {s.buffer.name for s in statements(before) if isinstance(s, Alloc)} - read
+    return map_block(body, lambda s: () if (s.buffer if isinstance(s, Store) else s.buffer.name if isinstance(s, Alloc) else "") in unread else None)
 
 
 def _chosen(body: Block) -> bool:
