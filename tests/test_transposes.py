@@ -260,3 +260,33 @@ def test_one_line_at_a_time_is_stored_where_it_is_one_vector() -> None:
     text = "(composite turned ((X{bf16}[M N]) -> (Y{bf16}[N M])) (return (transpose X)))"
     assert "share i 4096 whole=32" in planned(text).schedule
     assert "share i 1024 whole=32" in planned(text, replace(WIDE, vector_bytes=32, vector_registers=16)).schedule
+
+
+STAYING = """
+(composite lanes ((X{f32}[R N]) -> (Y{f32}[R N]))
+  (dotimes (b (floordiv (+ R 15) 16))
+    (make-array side f32 (N 16))
+    (dotimes (i N)
+      (dotimes (w (min 16 (- R (* 16 b))))
+        (setf (aref side i w) (aref X (+ (* 16 b) w) i))))
+    (set d 1)
+    (while (< d N) ; sums of all before
+      (loop (i (- N 1) (- d 1) -1)
+        (dotimes (w 16)
+          (incf (aref side i w) (aref side (- i d) w))))
+      (set d (* 2 d)))
+    (dotimes (w (min 16 (- R (* 16 b))))
+      (dotimes (i N)
+        (setf (aref Y (+ (* 16 b) w) i) (aref side i w))))))
+"""
+
+
+@needs_cc
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
+def test_copies_in_loops_that_stay_are_turned_over_too(target: str) -> None:
+    """Rows that are laid into lanes, and lanes that are laid into rows, around what nobody can raise."""
+    f = luminal.compile(STAYING, target=target)
+    assert f.source.count("zip_low") > 2 and "gather_" not in f.source
+    for shape in ((1, 1), (16, 16), (17, 40), (35, 9)) if target == "x86-64-v3" else ():
+        x = np.random.default_rng(SEED).integers(-9, 9, shape).astype(np.float32)
+        np.testing.assert_array_equal(f(x), np.cumsum(x, axis=1), err_msg=f"{shape}, seed {SEED}")

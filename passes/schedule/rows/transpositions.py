@@ -126,12 +126,12 @@ def _cut(plan: Plan, a: str, b: str, side: int) -> None:
     plan.do("reorder", f"{a}.1", f"{b}.1")
 
 
-def turned(plan: Plan, a: str, b: str, side: int, ahead: str, on: str = "") -> None:
+def turned(plan: Plan, a: str, b: str, side: int, ahead: str = "", on: str = "") -> bool:
     """Square blocks inside a tile, one after the other along `b`, so that neighbouring lines are stored together: rows unrolled, columns a vector; what the vectors would gather is then loaded
     along `a` and turned over.  What is left over along either is a block too: the first lanes of each row are loaded, the last row again for those that are not there, and of as many rows as there are the first
-    lanes are stored (element by element, rows of 28 elements took 1.2 and rows of 14 1.5 times as long).  `ahead` is the loop from block to block along `a` whose next blocks are asked for, if one is, and `on` the one from tile to tile.
+    lanes are stored (element by element, rows of 28 elements took 1.2 and rows of 14 1.5 times as long).  `ahead` is the loop from block to block along `a` whose next blocks are asked for, if one is, and `on` the one from tile to tile.  Whether they are.
     """
-    with plan.attempt("no blocks in registers"):
+    with plan.attempt("no blocks in registers") as attempt:
         _cut(plan, a, b, side)
         before = plan.kernel
         if cost.first_lanes(plan.target) and not plan.tried("peel", f"{b}.0", clamps=1, fixed=1):
@@ -148,6 +148,7 @@ def turned(plan: Plan, a: str, b: str, side: int, ahead: str, on: str = "") -> N
                 cache=cost.NEXT_ROW_CACHE,
             )
         plan.note(f"blocks of {side}×{side} are turned over in registers")
+    return not attempt.refused
 
 
 def _in_lanes(plan: Plan, rows: str, columns: str) -> None:
