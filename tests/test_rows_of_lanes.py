@@ -87,6 +87,26 @@ def test_rows_of_few_elements(text: str, condition: str) -> None:
         assert same_at(before, after, sizes, rng) == 0
 
 
+BESIDE = f"""{HEAD}in X: f32[A, B, 16]
+out Y: f32[A, B, 17]
+out Z: f32[A, C]
+kernel t_0(X, Y, Z):
+  for i in 0 .. A parallel:
+    for j in 0 .. B parallel:
+      for k in 0 .. 16 parallel:
+        Y[i, j, k] = X[i, j, k] * 2.0:f32
+    for l in 0 .. C parallel:
+      Z[i, l] = 1.0:f32
+"""
+
+
+def test_rows_beside_loops_as_long_as_a_vector_are_not_short() -> None:
+    """Where the loops of 16 would be left as they are, however short the rows beside them."""
+    _, after = scheduled(BESIDE, Options())
+    steps = after.kernels[0].schedule
+    assert not any(line.startswith("variant") for line in steps) and "vectorize k.1" in steps, steps
+
+
 def test_a_few_elements_are_turned_over_one_by_one_along_the_longer_axis() -> None:
     before, after = scheduled(TURNED, Options())
     steps = after.kernels[0].schedule

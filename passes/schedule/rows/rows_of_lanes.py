@@ -71,4 +71,11 @@ def _rows(plan: Plan) -> list[Loop]:
         if turning(plan, form, roles.positions(form, plan.facts)) or not along_rows(plan) or len(chain := roles.shape(plan.kernel).chain) < 2:
             return []
         inner = [chain[-1]]
-    return [] if any(x.kind != "parallel" or x.step is not ONE or chooses(x) for x in inner) else [x for x in inner if not x.stop.is_const]
+    if any(x.kind != "parallel" or x.step is not ONE or chooses(x) for x in inner) or any(_has_vectors(plan, x) for x in inner):
+        return []
+    return [x for x in inner if not x.stop.is_const]
+
+
+def _has_vectors(plan: Plan, x: Loop) -> bool:
+    """Whether a loop is as long as a vector however short the rows are: rows side by side in lanes are not worked off any other way."""
+    return x.stop.is_const and x.stop.attr >= cost.lanes(plan.target, roles.widest(x.body, x.axis)) > 1

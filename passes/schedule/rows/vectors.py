@@ -275,7 +275,7 @@ def _turns_over(plan: Plan, loop: Loop) -> str:
     arrays = {**plan.facts.buffers, **{t.buffer.name: t.buffer for t in statements(plan.kernel.body) if isinstance(t, Alloc)}}
     into, of = arrays[s.buffer].address(s.index), arrays[s.value.attr].address(s.value.args)
     turns = stride(into, loop.axis) == 1 and stride(of, outside.axis) == 1 and loop.axis in of.names and stride(of, loop.axis) != 1
-    return outside.axis if turns and not into.buffers and not of.buffers else ""
+    return outside.axis if turns and s.buffer not in into.buffers | of.buffers else ""
 
 
 def _counted_by_data(plan: Plan, loop: Loop) -> bool:
