@@ -36,6 +36,7 @@ CASES = [
     Case("complex_matmul", np.matmul), Case("vdot", lambda a, b: (a.conj() * b).sum(-1)), Case("adjoint", adjoint),
     Case("dft", transform), Case("fft", transform), Case("fft", transform, ranks=2, sizes=[{"batch_0": 2, "batch_1": 3, "N": 18}]),
     Case("fft", transform, sizes=[{"batch": 1, "N": n} for n in (2, 3, 4, 5, 8, 9, 11, 12, 35, 49)]),
+    Case("fft", transform, sizes=[{"batch": b, "N": n} for b, n in ((16, 16), (17, 30), (33, 37), (16, 96), (15, 128), (18, 128), (16, 255), (16, 256))]),  # rows side by side, and others
     Case("ifft", np.fft.ifft), Case("rfft", np.fft.rfft), Case("irfft", np.fft.irfft), Case("fft2", np.fft.fft2),
     Case("fftshift", lambda x: np.fft.fftshift(x, -1)), Case("ifftshift", lambda x: np.fft.ifftshift(x, -1)),
     Case("circular_convolution", around, tolerance=TABLE), Case("stft", short_time, tolerance=TABLE),
