@@ -100,7 +100,7 @@ def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) 
     from .loops.ahead import ahead
     from .loops.around_one import around_one
     from .loops.checks import checks_outside
-    from .loops.concurrency import marked
+    from .loops.concurrency import followed, marked
     from .loops.distributed import distributed
     from .loops.in_blocks import in_blocks
     from .loops.kept_elements import kept_elements
@@ -116,4 +116,4 @@ def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) 
     if not target.gpu:
         nest = ahead(in_blocks(nest, pairs), pairs, options.strict)
     nest = marked(distributed(around_one(nest, pairs), pairs), pairs)
-    return made_global(nest) if target.gpu else staggered(nest, pairs)
+    return followed(made_global(nest), pairs) if target.gpu else staggered(nest, pairs)

@@ -40,6 +40,23 @@ def _can_be_followed(nest: Nest, free: set[int], pairs: Dependences) -> bool:
     return not any(True for _ in chain(races(body), accumulations(body)))
 
 
+def followed(nest: Nest, pairs: Dependences) -> Nest:
+    """The nest in whose local arrays, now tensors, later passes can follow that iterations are independent: where they cannot, only the outermost loops stay parallel."""
+    if not any(True for _ in races(Nested(nest, frozenset(pairs.known.ranges)))):
+        return nest
+
+    return replace(nest, body=_outermost(nest.body))
+
+
+def _outermost(block: Block) -> Block:
+    """With the loops inside of parallel ones in order."""
+
+    def serial(s: Stmt) -> Block | None:
+        return (replace(s, kind="serial"),) if isinstance(s, Loop) and s.kind == "parallel" else None
+
+    return tuple([with_blocks(s, (lambda b: map_block(b, serial)) if isinstance(s, Loop) and s.kind == "parallel" else _outermost) for s in block])
+
+
 def _combining(s: Stmt) -> Block | None:
     """x = max(x, e)  →  x max= e"""
     found = peeled(s.value, load(s.buffer, s.value.dtype, *s.index)) if isinstance(s, Store) and not s.combiner else None
