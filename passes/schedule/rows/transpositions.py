@@ -8,12 +8,12 @@ the next tile, into the second cache: rows whose distance is a power of two have
 from __future__ import annotations
 
 from ....ir.expr import Expr
-from ....ir.kernel import Loop
+from ....ir.kernel import Alloc, Loop, Store, While, statements
 from ....ir.target import LINE
 from .. import cost, cost_turned, roles
 from ..affine import stride
 from ..plan import Plan
-from ..tree import reads
+from ..tree import around, reads
 from .lines import aligned
 
 HALVES = 2  # of a line that rows of a square are, at least: such squares are turned over one after the other, as many as make lines of both
@@ -154,3 +154,20 @@ def turned(plan: Plan, a: str, b: str, side: int, ahead: str = "", on: str = "")
 def _in_lanes(plan: Plan, rows: str, columns: str) -> None:
     plan.do("unroll", rows)
     plan.do("vectorize", columns)
+
+
+def turns_over(plan: Plan, loop: Loop) -> str:
+    """The loop around, where a nest copies along this one what is consecutive along that one: a square of it is turned over in registers ("" where it does not).  Only around a `while`: of what is raised, plans know what it is."""
+    if not any(isinstance(s, While) for s in statements(plan.kernel.body)):
+        return ""
+    path = around(plan.kernel, loop.axis)
+    outside = path[-2] if len(path) > 1 else None
+    if not (isinstance(outside, Loop) and len(outside.body) == 1 and outside.kind == loop.kind == "parallel" and outside.axis not in loop.stop.names):
+        return ""
+    (s,) = loop.body if len(loop.body) == 1 else (None,)
+    if not (isinstance(s, Store) and not s.combiner and s.value.op == "load" and s.buffer != s.value.attr):
+        return ""
+    arrays = {**plan.facts.buffers, **{t.buffer.name: t.buffer for t in statements(plan.kernel.body) if isinstance(t, Alloc)}}
+    into, of = arrays[s.buffer].address(s.index), arrays[s.value.attr].address(s.value.args)
+    turns = stride(into, loop.axis) == 1 and stride(of, outside.axis) == 1 and loop.axis in of.names and stride(of, loop.axis) != 1
+    return outside.axis if turns and s.buffer not in into.buffers | of.buffers else ""

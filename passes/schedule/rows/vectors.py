@@ -10,11 +10,11 @@ transposition    store and loads are consecutive along different axes: square ti
 from __future__ import annotations
 
 from ....ir.expr import ZERO, Expr, var
-from ....ir.kernel import Alloc, Block, Let, Loop, Store, While, perfect, statements
+from ....ir.kernel import Alloc, Block, Let, Loop, Store, perfect, statements
 from ....ir.simplify import simplify
 from ....ir.target import LINE, PAGE
 from .. import cost, roles
-from ..affine import divides, inside_for, same_position, stride, taken_apart
+from ..affine import divides, inside_for, same_position, taken_apart
 from ..plan import Plan
 from ..steps.chains import candidates as candidates_to_hold
 from ..steps.tables import candidates
@@ -32,7 +32,7 @@ from .several_rows import several_rows
 from .side_by_side import rows_side_by_side
 from .spread import spread
 from .traffic import asked_ahead, prefetched, streamed, threads
-from .transpositions import along_stores, squares, turned, turning
+from .transpositions import along_stores, squares, turned, turning, turns_over
 
 
 def vectors(plan: Plan) -> None:
@@ -237,7 +237,7 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.MOST_ACCUMULA
     addresses = roles.along(plan.kernel, loop, plan.facts)
     if width < 2 or (extent is not None and extent < width):
         return
-    if (rows := _turns_over(plan, loop)) and turned(plan, rows, axis, cost.square(plan.target, width)):
+    if (rows := turns_over(plan, loop)) and turned(plan, rows, axis, cost.square(plan.target, width)):
         return
     if roles.units(addresses, axis) < roles.moving(addresses, axis) - sum(in_pieces(a, axis, width) for a in addresses):
         if loop.kind == "reduce" and (gathered(loop, addresses) or all(some_apart(a, axis) for a in addresses if axis in a.names)):
@@ -259,23 +259,6 @@ def vectors_along(plan: Plan, loop: Loop, side_by_side: int = cost.MOST_ACCUMULA
             axis = f"{axis}.1"
             width = _width(plan, plan.loop(axis).body, axis)
         _fold(plan, axis, width, side_by_side)
-
-
-def _turns_over(plan: Plan, loop: Loop) -> str:
-    """The loop around, where a nest copies along this one what is consecutive along that one: a square of it is turned over in registers ("" where it does not).  Only around a `while`: of what is raised, plans know what it is."""
-    if not any(isinstance(s, While) for s in statements(plan.kernel.body)):
-        return ""
-    path = around(plan.kernel, loop.axis)
-    outside = path[-2] if len(path) > 1 else None
-    if not (isinstance(outside, Loop) and len(outside.body) == 1 and outside.kind == loop.kind == "parallel" and outside.axis not in loop.stop.names):
-        return ""
-    (s,) = loop.body if len(loop.body) == 1 else (None,)
-    if not (isinstance(s, Store) and not s.combiner and s.value.op == "load" and s.buffer != s.value.attr):
-        return ""
-    arrays = {**plan.facts.buffers, **{t.buffer.name: t.buffer for t in statements(plan.kernel.body) if isinstance(t, Alloc)}}
-    into, of = arrays[s.buffer].address(s.index), arrays[s.value.attr].address(s.value.args)
-    turns = stride(into, loop.axis) == 1 and stride(of, outside.axis) == 1 and loop.axis in of.names and stride(of, loop.axis) != 1
-    return outside.axis if turns and s.buffer not in into.buffers | of.buffers else ""
 
 
 def _counted_by_data(plan: Plan, loop: Loop) -> bool:
