@@ -54,8 +54,8 @@ def staggered(nest: Nest, pairs: Dependences) -> Nest:
 
 def _row(rows: Loop) -> Loop | None:
     """The loop over a row, in order as the one over rows, which knows nothing of it but where it is."""
-    row = rows.body[0]
-    if not isinstance(row, Loop) or len(rows.body) > 1:
+    row = rows.body[0] if len(rows.body) == 1 else None
+    if not isinstance(row, Loop):
         return None
     inside = statements(row.body)
     own = {s.buffer.name for s in inside if isinstance(s, Alloc)}

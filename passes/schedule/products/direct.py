@@ -289,7 +289,7 @@ def _rest(nest: _Nest, widths: tuple[int, ...], guarded: list[str], clamps: bool
         (other,) = (x for x in plan.added(before) if x != nest.row)
         nests.append((_Nest.of(plan, nest.row, few), width))
         nest = _Nest.of(plan, other, nest.column)
-    nests.append((nest, widths[-1] if length is None else next(w for w in widths if length <= w)))
+    nests.append((nest, widths[-1] if length is None else next((w for w in widths if length <= w), widths[-1])))
     for part, width in nests:
         plan.do("split", part.column, width, tail="pad")
         part.tile(guarded, clamps, border=True)
