@@ -290,8 +290,10 @@ def test_a_near_name_is_offered() -> None:
 
 def test_blocks_nest_only_so_deep() -> None:
     text = HEAD + "".join("  " * n + f"  for i{n} in 0 .. N:\n" for n in range(300))
-    with pytest.raises(SourceError, match="nested deeper than 100"):
+    with pytest.raises(SourceError, match="nested deeper than 200"):
         read(text)
+    with pytest.raises(SourceError, match="no buffer Y"):  # the deepest that may be are read to their end
+        read(HEAD + "".join("  " * n + f"  for i{n} in 0 .. N:\n" for n in range(198)) + "  " * 199 + "Y[0] = 1.0:f32\n")
 
 
 def test_any_broken_text_is_a_source_error() -> None:

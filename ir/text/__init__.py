@@ -6,7 +6,9 @@ The parts: `words` (names, strings, literals), `tokens` (text to tokens with pla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -58,7 +60,21 @@ def read(text: str, file: str = "<input>") -> Graph | Module | Program:
     readers = {"graph": read_graph, "kernels": read_module, "program": read_program}
     if first.indent or first.token.text not in readers:
         first.expected("`graph`, `kernels` or `program`")
-    return readers[first.token.text](source)
+    with deep_stack():
+        return readers[first.token.text](source)
+
+
+@contextmanager
+def deep_stack() -> Iterator[None]:
+    """Room for the deepest nesting that is read (MAX_DEPTH blocks, some six Python calls each, and as many again of whoever verifies them)."""
+    from .tokens import MAX_DEPTH
+
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 12 * MAX_DEPTH + 1000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def read_valid(text: str, file: str = "<input>") -> Graph | Module | Program:
@@ -68,7 +84,8 @@ def read_valid(text: str, file: str = "<input>") -> Graph | Module | Program:
 
     x = read(text, file)
     try:
-        verify(x)
+        with deep_stack():
+            verify(x)
     except CompilerBug as bug:
         raise SourceError([Diagnostic("E0904", str(bug), Span(file), text=text.partition("\n")[0])]) from None
     return x

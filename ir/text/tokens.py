@@ -13,7 +13,7 @@ from .words import unquoted
 
 # Codes of the diagnostics of intermediate files.
 SYNTAX, UNKNOWN, MISMATCH = "E0901", "E0902", "E0903"
-MAX_DEPTH = 100  # of nested blocks, each of which costs a few frames of Python's stack; expressions have no limit
+MAX_DEPTH = 200  # of nested blocks, each of which costs a few frames of Python's stack; expressions have no limit
 MAX_NAME = 255
 
 T = TypeVar("T")
