@@ -109,3 +109,24 @@ def test_values(text: str) -> None:
         expected = a.tolist()
         by_hand(text, expected)
         np.testing.assert_allclose(f(a.copy()), np.array(expected).reshape(n, n), rtol=1e-9, atol=1e-9, err_msg=f"seed {SEED}, N={n}")
+
+
+@needs_cc
+def test_values_of_a_local_array() -> None:
+    """One for each of several matrices."""
+    body = LU.removeprefix(HEAD).strip().removesuffix(")").replace("aref A", "aref W")
+    text = f"""(composite each ((A{{f64}}[R N N]) -> (Y{{f64}}[R N N]))
+      (dotimes (r R)
+        (make-array W f64 (N N))
+        (dotimes (i N) (dotimes (j N) (setf (aref W i j) (aref A r i j))))
+        {body}
+        (dotimes (i N) (dotimes (j N) (setf (aref Y r i j) (aref W i j))))))"""
+    f = luminal.compile(text)
+    rng = np.random.default_rng(SEED)
+    for n in LENGTHS:
+        a = rng.standard_normal((2, n, n)) / (n or 1)
+        a = a @ a.transpose(0, 2, 1) + np.eye(n)
+        expected = a.tolist()
+        for matrix in expected:
+            by_hand(LU, matrix)
+        np.testing.assert_allclose(f(a), np.array(expected).reshape(2, n, n), rtol=1e-9, atol=1e-9, err_msg=f"seed {SEED}, N={n}")

@@ -128,7 +128,7 @@ class _Blocks:
         self.whole, self.loop, self.early, self.across = nest, loop, early, across
         self.up = loop.step.attr == 1
         self.i = var(loop.axis)
-        self.shape = {b.name: b.shape for b in (*nest.operands, *nest.results)}
+        self.shape = {b.name: b.shape for b in (*nest.operands, *nest.results, *(s.buffer for s in statements(nest.body) if isinstance(s, Alloc)))}
         self.names = Names({b.name for b in (*nest.operands, *nest.results)} | set(defined(nest.body)))
         self.begin = var(self.names.fresh("block"))
         # what an iteration has for itself
