@@ -23,7 +23,7 @@ from .. import __version__
 from ..cli.bench import families_of, prepare, settings_of, timed
 from ..compiler import compilations
 from ..ir.errors import LuminalError
-from ..search.bench.blocks import Method
+from ..search.bench.blocks import Method, asked_for
 from ..search.bench.measure import Row
 from ..search.bench.report import line, table_head
 from .bars import missed, of_family
@@ -103,7 +103,7 @@ def main() -> int:
             family = workload.family
             print(f"\n{family}\n{table_head(WIDTH)}", flush=True)
         try:
-            results += [(workload, row) for row in rows_of(workload, options, Method(blocks=given.blocks, runs=given.runs, patience=given.patience))]
+            results += [(workload, row) for row in rows_of(workload, options, asked_for(given.blocks, given.runs, given.patience))]
         except LuminalError as error:
             failed.append(f"{workload.name}: {error}")
             print(f"{workload.name}: {error}", flush=True)

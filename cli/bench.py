@@ -78,10 +78,10 @@ def bench(inputs: tuple[str, ...], **options: Any) -> int:
       luminal bench attention --sizes "batch=8,N=1024,M=1024,D=64,E=64" --peers torch
       luminal bench softmax --sizes "batch=512,N=512" --sizes "batch=4096,N=4096" --svg softmax.svg
     """
-    from ..search.bench.blocks import Method
+    from ..search.bench.blocks import asked_for
     from ..search.bench.report import line, table_head
 
-    method = Method(blocks=options["blocks"], runs=options["runs"], patience=options["patience"])
+    method = asked_for(options["blocks"], options["runs"], options["patience"])
     rows: list[Row] = []
     status = 0
     head: dict[str, Any] = {}

@@ -48,7 +48,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="write what is produced over the golden files")
-    parser.addoption("--random", type=int, default=55, help="programs of each test of random programs")
+    parser.addoption("--random", type=int, default=40, help="programs of each test of random programs")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

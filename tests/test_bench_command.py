@@ -37,7 +37,7 @@ from luminal.search.draw import draw
 from luminal.search.operations import iterations
 from luminal.search.trial import Result
 
-QUICK = ["--blocks", "1", "--runs", "1"]
+QUICK = ["--blocks", "1", "--runs", "1", "--patience", "0"]
 pytestmark = pytest.mark.usefixtures("quick_ceilings")
 
 
@@ -295,11 +295,7 @@ def test_the_whole_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         '[[workload]]\nname = "exp"\nfamily = "one"\ninput = "exp"\nsizes = ["batch=64"]\nbar = 1e9\n'
         '[[workload]]\nname = "sum"\nfamily = "two"\ncode = "(composite s ((X{T}[N]) -> (Y{T}[])) (return (sum X)))"\nsizes = ["N=100"]\n'
     )
-    monkeypatch.setattr(
-        sys,
-        "argv",
-        ["bench", "--table", str(small), "--peers", "numpy", "--blocks", "1", "--runs", "1", "--out", str(tmp_path), "--date", "2000-01-01"],
-    )
+    monkeypatch.setattr(sys, "argv", ["bench", "--table", str(small), "--peers", "numpy", *QUICK, "--out", str(tmp_path), "--date", "2000-01-01"])
     assert table.main() == 0
     out = capsys.readouterr().out
     assert "owed 1000000000.00" in out.partition("what misses its bar")[2]
@@ -317,7 +313,7 @@ def test_the_fastest_expression_of_a_library_stands_for_it(tmp_path: Path, monke
     small = tmp_path / "table.toml"
     code = "(composite s ((X{T}[N]) -> (Y{T}[])) (return (sum X)))"
     small.write_text(f'[[workload]]\nname = "sum"\nfamily = "one"\ncode = "{code}"\nsizes = ["N=100"]\nforms.numpy = ["{slow}", "{fast}"]\n')
-    words = ["bench", "--table", str(small), "--peers", "numpy", "--blocks", "1", "--runs", "1", "--out", str(tmp_path), "--date", "2000-01-01"]
+    words = ["bench", "--table", str(small), "--peers", "numpy", *QUICK, "--out", str(tmp_path), "--date", "2000-01-01"]
     monkeypatch.setattr(sys, "argv", words)
     assert table.main() == 0
     (row,) = json.loads((tmp_path / "2000-01-01-bench.json").read_text())["results"]

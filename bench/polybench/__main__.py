@@ -29,7 +29,7 @@ from ...compiler import Compilation, Settings, compilations
 from ...ir.interpret.judge import judge
 from ...ir.record import replace
 from ...runtimes.registry import load
-from ...search.bench.blocks import Call, Contender, Method, compare, minima
+from ...search.bench.blocks import Call, Contender, Method, asked_for, compare, minima
 from ...search.bench.ceiling import ceilings
 from ...search.bench.measure import OURS, Row, agrees, disturbed
 from ...search.bench.report import line, table_head
@@ -164,7 +164,7 @@ def main(words: list[str] | None = None) -> int:
         libraries = builds(text_of(cases), Path(folder))
         print(f"{heading('luminal.bench.polybench')}\none thread each; C: {', '.join(libraries)}, -march=native\n\n{table_head(WIDTH)}", flush=True)
         for case in cases:
-            rows.append(row_of(case, libraries, Method(blocks=given.blocks, runs=given.runs, patience=given.patience)))
+            rows.append(row_of(case, libraries, asked_for(given.blocks, given.runs, given.patience)))
             print(line(rows[-1], case.kernel.name, WIDTH), flush=True)
     print(f"\n{mean(rows)}")
     return 0 if all(row.ok for row in rows) else 3

@@ -33,6 +33,11 @@ class Method:
     again: int = 8  # times that a block is made again, at most, while more of a core than STOLEN is taken, or threads share one; the least disturbed one counts
 
 
+def asked_for(blocks: int, runs: int, patience: float) -> Method:
+    """The method of a command: who has no patience has no block made again."""
+    return Method(blocks=blocks, runs=runs, patience=patience, again=8 if patience else 0)
+
+
 MORE = 5
 EVEN = 0.02  # half the range of the middle half of an implementation's blocks, over their median, up to which they agree
 BEHIND = 3.0  # times the first one, from which on nothing hangs on how even an implementation is
