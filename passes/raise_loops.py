@@ -99,7 +99,7 @@ def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) 
     """A nest with its independent loops marked, its checks outside of the loops that they do not ask about, and without those that nobody wants."""
     from .loops.ahead import ahead
     from .loops.around_one import around_one
-    from .loops.checks import checks_outside
+    from .loops.checks import checks_outside, checks_together
     from .loops.concurrency import followed, marked
     from .loops.distributed import distributed
     from .loops.in_blocks import in_blocks
@@ -110,8 +110,8 @@ def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) 
 
     if options.unchecked:
         nest = replace(nest, body=map_block(nest.body, lambda s: () if isinstance(s, Check) and s.code == BAD_INDEX else None))
-    if not target.gpu:  # there, a check lets a thread leave out the access behind it
-        nest = checks_outside(nest, pairs.known)
+    # on a GPU, a check lets a thread leave out the access behind it: it stays where that is
+    nest = checks_together(nest) if target.gpu else checks_outside(nest, pairs.known)
     nest = kept_elements(local_networks(nest, pairs.known), pairs)
     if not target.gpu:
         nest = ahead(in_blocks(nest, pairs), pairs, options.strict)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
+from luminal.ir import program
 from luminal.ir.kernel import Check, Loop, statements
+from luminal.ir.program import Fail
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
@@ -72,3 +74,16 @@ def test_they_still_say_so() -> None:
 def test_loops_that_do_not_run_ask_nothing() -> None:
     f = luminal.compile(ROWS, runtime="clang")
     assert f(np.array([0, 7]), np.zeros((2, 0), np.float32), np.zeros((3, 0), np.float32)).shape == (3, 0)
+
+
+NEIGHBOURS = """(composite neighbours ((I{i64}[N] X{f32}[M] Y{f32}[N]) -> (Y))
+  (dotimes (n N) (let ((at (aref I n))) (setf (aref Y n) (+ (aref X at) (aref X (+ at 1)) (aref X (* at 2)))))))"""
+
+
+def test_on_a_gpu_they_stay_and_those_that_follow_one_another_are_one() -> None:
+    """Each would hold all that stands behind it: of a transform, a hundred and eighty, one in another."""
+    (found,) = compilations(NEIGHBOURS, Settings(runtime="cuda"))
+    (kernel,) = found.run("legalize").kernels
+    assert sum(isinstance(s, Check) for s in statements(kernel.body)) == 1
+    (fft,) = compilations("fft", Settings(runtime="cuda"))
+    assert sum(isinstance(s, Fail) for f in fft.program.functions for s in program.statements(f.body)) < 20

@@ -27,8 +27,12 @@ from ...ir.walks import leaves
 
 def checks_outside(nest: Nest, known: Known) -> Nest:
     """The nest with its checks as far outside as they go; those that follow one another are one."""
-    body = _as_one(map_block(nest.body, lambda s: _loop(s, known) if isinstance(s, Loop) else None))
-    return nest if body == nest.body else replace(nest, body=body)
+    return checks_together(replace(nest, body=map_block(nest.body, lambda s: _loop(s, known) if isinstance(s, Loop) else None)))
+
+
+def checks_together(nest: Nest) -> Nest:
+    """The nest with checks that follow one another as one."""
+    return replace(nest, body=_as_one(nest.body))
 
 
 def _as_one(block: Block) -> Block:
