@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..ir.bounds import Known
+from ..ir.bounds import Known, fact
 from ..ir.conditions import conjuncts
-from ..ir.expr import axis, both
+from ..ir.expr import Expr, axis, both
 from ..ir.graph import (
     Graph,
     Node,
@@ -40,6 +40,7 @@ from ..ir.graph import (
     truth,
     with_operands,
 )
+from ..ir.polynomial import atoms, is_constant, linear
 from ..ir.primops import OPS
 from ..ir.simplify import assuming
 from ..ir.target import Options, Target
@@ -157,18 +158,34 @@ def _left_out(factor: View, found: Choice) -> bool:
 
 
 def _masked(factor: View, found: Choice, known: Known) -> View | None:
-    """A factor with the choice around it: a tensor as large as itself where it is read at each position once; a view where positions alone decide, as of windows that stand over an edge."""
+    """A factor with the choice around it: a view where positions alone decide, and tie what is summed to what is not (products begin and end where that does), or windows stand over an edge; else a tensor as large as itself
+    where it is read at each position once."""
     axes = [e.attr for e in factor.index if e.op == "axis"]  # in the order in which it lies in memory
-    if factor.domain is None and len(factor.index) == len(axes) == len(set(axes)) and there(factor, found, known):
+    plain = factor.domain is None and len(factor.index) == len(axes) == len(set(axes)) and there(factor, found, known)
+    condition = condition_of(found.test)
+    if condition is not None and plain and _ends(condition, found.node.rank):
+        real = factor.node if factor.node.op == "input" else contiguous_node(identity(factor.node), factor.node.shape, found.node.span)
+        return View(real, factor.index, condition, 0)
+    if plain:
         inside = {axis(a): axis(j) for j, a in enumerate(axes)}
         masked = elementwise("where", found.extents(axes), found.test.through(inside), factor.through(inside), found.zero, span=found.node.span)
         # what lies in memory as it is multiplied may be read in place: 8 of 256 × 256 by 256 × 64, 1.4 of PyTorch's speed, 0.43 where panels are packed and masked meanwhile
         masked = contiguous_node(identity(masked), masked.shape, found.node.span)
         return View(masked, tuple(axis(a) for a in axes))
-    condition = condition_of(found.test)
     if condition is not None and factor.node.op == "input" and factor.fill == 0:
         return View(factor.node, factor.index, both(factor.domain, condition), factor.fill)
     return None
+
+
+def _ends(condition: Expr, rank: int) -> bool:
+    """Whether part of a condition on positions says from or up to where along the sum something is, for each position of what is not summed up."""
+    for f in (f for part in conjuncts(condition) for f in fact(part)):
+        for a in (a for a in atoms(f) if a.op == "axis" and a.attr >= rank):
+            slope, rest = linear(f, a) or ({}, {})
+            axes = {x.attr for b in atoms(rest) for x in leaves(b, "axis")}
+            if is_constant(slope) and a.attr not in axes and min(axes, default=rank) < rank:
+                return True
+    return False
 
 
 def _choice(n: Node) -> Choice | None:

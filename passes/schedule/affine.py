@@ -84,6 +84,8 @@ def extreme(e: Expr, axis: str, low: Expr, high: Expr, largest: bool) -> Expr | 
         rising = (e.args[1].attr >= 0, True)
     elif e.op == "mul" and e.args[0].is_const:
         rising = (True, e.args[0].attr >= 0)
+    elif e.op == "mul" and any(axis not in a.names and _natural(a) for a in e.args):
+        rising = (True, True)
     if rising is None:
         return None
     args = [extreme(a, axis, low, high, largest == up) for a, up in zip(e.args, rising, strict=True)]
@@ -99,8 +101,10 @@ def of_any_rest(bound: Expr, axes: Set[str], known: Known, largest: bool) -> Exp
 
 
 def _natural(e: Expr) -> bool:
-    """Whether an expression is a product of sizes and of what is no less than 0 (a quotient by 0 is 0, whatever is divided)."""
-    return e.op == "size" or (e.is_const and e.attr >= 0) or (e.op == "mul" and all(map(_natural, e.args)))
+    """Whether an expression is made of sizes and of what is no less than 0, so that it is neither (a quotient by 0 is 0, whatever is divided)."""
+    if e.op in ("add", "mul", "min", "floordiv"):
+        return all(map(_natural, e.args))
+    return e.op == "size" or (e.is_const and e.attr >= 0) or (e.op == "max" and any(map(_natural, e.args)))
 
 
 def upper(e: Expr, known: Known) -> int | None:

@@ -86,7 +86,19 @@ STEPS: Final[dict[str, Step]] = {
     "stage": Step(
         "staging.stage",
         "nn+",
-        {"at": "n", "space": "n", "order": "l", "name": "n", "align": "i", "exact": "l", "spare": "i", "pad": "i", "plain": "i", "several": "i"},
+        {
+            "at": "n",
+            "space": "n",
+            "order": "l",
+            "name": "n",
+            "align": "i",
+            "exact": "l",
+            "spare": "i",
+            "pad": "i",
+            "plain": "i",
+            "several": "i",
+            "whole": "l",
+        },
     ),
     "window": Step("windows.window", "nn+", {"at": "n", "multiple": "l", "lanes": "i", "space": "n", "name": "n", "align": "i", "last": "n"}),
     "write_back": Step("written_back.write_back", "nn+", {"filled": "i"}),
@@ -138,6 +150,7 @@ STEPS: Final[dict[str, Step]] = {
     "prefetch_rows": Step("panels_ahead.prefetch_rows", "nnn"),
     "prefetch_tile": Step("panels_ahead.prefetch_tile", "nn"),
     "skip": Step("skips.skip", "n"),
+    "confine": Step("confined.confine", "n"),
     "prefetch_end": Step("streams.prefetch_end", "nn", {"least": "i"}),
     "region": Step("team.region", "n?", {"queue": "n"}),
 }

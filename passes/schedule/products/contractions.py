@@ -327,6 +327,8 @@ class _Contract:
         screened = self.dot is not None and self.dot.least > 0
         self.tiles = RegisterTile(plan, self.roles.accumulator.name, row, column, self.depth, self.dot is not None, screened)
         self.tiles.accumulate()
+        if self.dot is None:
+            self.tiles.confine()
 
     def across(self) -> None:
         """Results lie side by side along the rows of a tile: they are turned over in squares."""

@@ -335,6 +335,8 @@ class _Nest:
         tile = RegisterTile(plan, self.accumulator, row, column, self.reduced[0])
         r, c = plan.summing(self.accumulator, self.reduced[0], 2)
         plan.do("reorder", *self.reduced, r, c)
+        for depth in self.reduced:
+            plan.tried("confine", depth)
         for buffer in guarded:  # what is asked of each element is asked once for all rows
             plan.do("stage", buffer, c, at=self.reduced[-1], space="register")
             plan.do("vectorize", f"{c}.s")

@@ -48,13 +48,14 @@ def _schedule(plan: Plan, found: Contraction, block: Blocking) -> None:
     plan.do("reorder", f"{column}.0", *blocks, f"{row}.0", f"{row}.1", f"{column}.1")
     tile = RegisterTile(plan, found.accumulator.name, row, column, depth)
     tile.accumulate()
+    tile.confine()
     tile.stage_own_columns(found.column_operands, at)
     for buffer in found.row_operands:
         before = plan.kernel
         r, _ = tile.compute()
         if not tile.reads(buffer, r):
             continue
-        plan.do("stage", buffer, *outer, f"{row}.0", *blocks, depth, r, space="shared")
+        plan.do("stage", buffer, *outer, f"{row}.0", *blocks, depth, r, space="shared", whole=f"{row}.0" if tile.confined else "")
         packed = plan.newest(before)
         around = plan.copying(packed, before)[:-2]
         turned(plan, packed, before)

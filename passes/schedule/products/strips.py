@@ -176,6 +176,7 @@ def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, s
     r, c = plan.summing(accumulator, depth, 2)
     plan.do("reorder", depth, r, c)
     tile = RegisterTile(plan, accumulator, row.removesuffix(".1"), column, depth)
+    tile.confine()
     from ..rows.vectors import vectors_inside
 
     tile.stage_own_columns(found.column_operands, f"{column}.0")
@@ -183,6 +184,6 @@ def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, s
         for buffer in found.row_operands:
             before = plan.kernel
             r, _ = tile.compute()
-            if not plan.tried("stage", buffer, tiles, r, depth, at=at):
+            if not plan.tried("stage", buffer, tiles, r, depth, at=at, whole=tiles if tile.confined else ""):
                 vectors_inside(plan, [plan.loop(plan.copying(plan.newest(before), before)[-1])])
     tile.finish()

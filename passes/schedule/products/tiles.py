@@ -33,6 +33,7 @@ class RegisterTile:
     apart: bool = False  # panels are packed one after the other, for what is found in each meanwhile
     piece: str = ""  # the inner part of the reduction, where tiles of it are multiplied by one instruction
     once: list[str] = field(default_factory=list)  # panels of what is read once, copied as it lies
+    confined: bool = False  # the reduction begins and ends where a mask of the tile does
 
     def accumulate(self) -> None:
         """The scalar accumulator becomes the tile, and the reduction runs outside of it."""
@@ -42,6 +43,12 @@ class RegisterTile:
         r, c = self.compute()
         plan.do("reorder", self.depth, r, c)
         self.doubted()
+
+    def confine(self) -> None:
+        """Where a mask along the reduction holds nowhere in a tile, nothing is read or added up."""
+        if not self.plan.tried("confine", self.depth):
+            self.confined = True
+            self.plan.note(f"`{self.depth}` begins and ends where a mask of a tile does")
 
     def doubted(self) -> None:
         """Sums that are taken again where they are not finite: that is asked once for the tile, which is then summed row by row, in memory."""
@@ -95,7 +102,7 @@ class RegisterTile:
             if not self.reads(buffer, c):
                 continue
             before = plan.kernel
-            plan.do("stage", buffer, *outer, f"{self.column}.0", self.depth, c, at=at, space=space)
+            plan.do("stage", buffer, *outer, f"{self.column}.0", self.depth, c, at=at, space=space, whole=f"{self.column}.0" if self.confined else "")
             packed = plan.newest(before)
             *around, deep, inner = plan.copying(packed, before)
             if not turned(plan, packed, before):
@@ -187,7 +194,17 @@ class RegisterTile:
                             self.asked_ahead(buffer, deep)
                             self.once.append(packed)
                     continue
-                self.plan.do("stage", buffer, *outer, tiles, self.depth, r, at=at, order=order and f"{tiles},{r},{self.depth}")
+                self.plan.do(
+                    "stage",
+                    buffer,
+                    *outer,
+                    tiles,
+                    self.depth,
+                    r,
+                    at=at,
+                    order=order and f"{tiles},{r},{self.depth}",
+                    whole=tiles if self.confined else "",
+                )
                 packed = self.plan.newest(before)
                 if order or not turned(self.plan, packed, before):
                     if self.words:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Final
 
-from ....ir.bounds import Known, Range
+from ....ir.bounds import Known, Range, fact
+from ....ir.conditions import conjuncts, holds
 from ....ir.expr import ONE, ZERO, Expr, both, call, const, load, maximum, product, var, where
 from ....ir.kernel import Alloc, Block, Buffer, If, Kernel, Let, Loop, Region, Stmt, Store, map_expressions, perfect, reads, statements, with_body
+from ....ir.polynomial import poly
 from ....ir.record import replace
 from ....ir.renaming import rename_buffers
 from ....ir.simplify import assuming, prove_le, simplify
@@ -49,6 +51,7 @@ def stage(
     pad: int = 0,
     plain: int = 0,
     several: int = 0,
+    whole: tuple[str, ...] = (),
 ) -> Kernel:
     """Copy what a nest reads of a buffer, in the layout in which it reads it.
 
@@ -66,7 +69,8 @@ def stage(
     of memory); the copy is as long as the `exact` ones are, others may have a constant bound.  What is staged is the largest subexpression that reads `buffer` and depends, inside `at`, on the axes
     alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying; with plain=1 what has the type of the buffer alone; with several=1 the first of such subexpressions, of which there may be more.  The kernel does not write what is staged, unless that is
     local and written before: outside of the nest in front of which the copy stands; there is one such subexpression inside `at`, and all its uses are inside the axes; memory that all threads share is not allocated inside a region; the bounds of the axes depend on nothing inside `at` but on earlier axes, or are monotone in other
-    loops: then the copy holds what any of their iterations reads; of an axis that starts elsewhere in each, all from 0, where that is there to be copied.
+    loops: then the copy holds what any of their iterations reads; of an axis that starts elsewhere in each, all from 0, where that is there to be copied.  So it does
+    where an axis moves with one of the `whole` ones, if all of that is there to be copied.
     """
     if space not in SPACES:
         raise StepError(f"stage: no space `{space}`")
@@ -88,7 +92,10 @@ def stage(
     first: dict[str, Expr] = {}
     reached: dict[str, Loop] = {}
     for a in axes:
-        loop = _reached(kernel, _of_any_rest(find(kernel, a), inside, around_copy), inside - set(axes), facts)
+        moving = _reached(kernel, _of_any_rest(find(kernel, a), inside, around_copy), inside - set(axes), facts)
+        loop = _reached(kernel, moving, set(whole), facts)
+        if loop is not moving and not _there(copied, kernel, user, facts, {a: Range(loop.start, loop.stop - 1)}, chosen=True):
+            raise StepError(f"stage: not all that some iteration of `{a}` reads is there in every one of {', '.join(whole)}")
         if loop.start.names & inside and _there(copied, kernel, user, facts, {a: Range(ZERO, loop.stop - 1)}):
             loop = replace(loop, start=ZERO)  # more than is read
         if loop.start.names & inside or loop.step is not ONE or a not in inside:
@@ -144,12 +151,11 @@ def _from_zero(loop: Loop) -> Loop:
 
 def _reached(kernel: Kernel, loop: Loop, others: set[str], facts: Facts) -> Loop:
     """A loop over all positions that it has for some iteration of the loops among `others` that its bounds depend on."""
-    for name in sorted((loop.start.names | loop.stop.names) & others):
-        outer = find(kernel, name)
-        if outer.start.names & others or outer.stop.names & others or outer.step is not ONE:
+    for outer in reversed(around(kernel, loop.axis)[:-1]):  # the ends of an inner one move with those around it
+        if not isinstance(outer, Loop) or outer.axis not in (loop.start.names | loop.stop.names) & others or outer.step is not ONE:
             continue
         low, high = outer.start, outer.stop - 1
-        start, stop = extreme(loop.start, name, low, high, largest=False), extreme(loop.stop, name, low, high, largest=True)
+        start, stop = extreme(loop.start, outer.axis, low, high, largest=False), extreme(loop.stop, outer.axis, low, high, largest=True)
         if start is not None and stop is not None:
             loop = replace(loop, start=simplify(start, facts.known), stop=simplify(stop, facts.known))
     return loop
@@ -207,17 +213,29 @@ def staged_value(
     return value, where(reduce(lambda a, b: call("bit_or", a, b), wanted), value, const(0, value.dtype)), top
 
 
-def _there(e: Expr, kernel: Kernel, s: Stmt, facts: Facts, ranges: dict[str, Range] | None = None) -> bool:
-    """Whether everything that a value reads in a statement lies in its buffer wherever the loops are, those of `ranges` in these.  What a padded loop reads at the last element in place of those beyond the end lies in it."""
+def _there(e: Expr, kernel: Kernel, s: Stmt, facts: Facts, ranges: dict[str, Range] | None = None, chosen: bool = False) -> bool:
+    """Whether everything that a value reads in a statement lies in its buffer wherever the loops are, those of `ranges` in these.  What a padded loop reads at the last element in place of those beyond the end lies in it.
+    `chosen`: so does what is read only where a choice in the value allows it."""
     path = path_to(kernel.body, lambda t: t is s)
     known = assuming(inside_of(path, facts.known).with_ranges(ranges or {}), both(*_conditions(path)))
 
-    def within(at: Expr, extent: Expr) -> bool:
+    def within(at: Expr, extent: Expr, known: Known) -> bool:
         if at.op == "min" and simplify(extent - 1) in at.args:
             return all(a is simplify(extent - 1) or prove_le(ZERO, a, known) for a in at.args)
-        return prove_le(ZERO, at, known) and prove_le(at, extent - 1, known)
+        return prove_le(ZERO, at, known) and (holds(poly(extent - 1 - at), known) or prove_le(at, extent - 1, known))
 
-    return all(n.attr in facts.buffers and all(map(within, n.args, facts.buffers[n.attr].shape)) for n in loads_in(e))
+    stack = [(e, known)]
+    while stack:
+        n, known = stack.pop()
+        if n.op == "load" and (
+            n.attr not in facts.buffers or not all(within(at, extent, known) for at, extent in zip(n.args, facts.buffers[n.attr].shape, strict=True))
+        ):
+            return False
+        for k, a in enumerate(n.args):
+            if a.buffers:
+                asked = conjuncts(n.args[0]) if chosen and n.op == "where" and k == 1 else ()
+                stack.append((a, known.with_facts([f for part in asked for f in fact(part)]) if asked else known))  # as they are written
+    return True
 
 
 def _conditions(path: tuple[Stmt, ...]) -> list[Expr]:
