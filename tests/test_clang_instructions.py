@@ -127,3 +127,21 @@ def test_wide_conversions_are_those_of_registers(tmp_path):
     subprocess.run([*compiler.command, *runtime.flags(compiler, target), "-S", "-o", "one.s", "one.c"], cwd=tmp_path, check=True, capture_output=True)
     text = (tmp_path / "one.s").read_text()
     assert len(re.findall(r"vpmovqd", text)) == 2
+
+
+@pytest.mark.parametrize("family", [f for f in ("clang", "gcc") if f in FAMILIES])
+@pytest.mark.parametrize(("dtype", "instruction"), [("f32", "vgatherqps"), ("u32", "vpgatherqd"), ("f64", "vgatherqpd"), ("i64", "vpgatherqq")])
+def test_lanes_are_gathered_by_one_instruction_where_that_is_fast(dtype, instruction, family, tmp_path):
+    """Machines with arithmetic on halves; all others load lane by lane."""
+    text = f"(composite c ((X{{{dtype}}}[M N] I{{i64}}[K]) -> (Y)) (return (+ 1 (gather X I :axis -1))))"
+    (tmp_path / "c.c").write_text(luminal.compile(text, target="x86-64-v4", config={"CC": FAMILIES[family]}).source)
+    for machine in ("sapphirerapids", "icelake-server"):
+        command = [*find_compiler(FAMILIES[family]).command, "-O3", f"-march={machine}", "-w", "-S", "-o", "c.s", "c.c"]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        assert (instruction in (tmp_path / "c.s").read_text()) == (machine == "sapphirerapids")
+    kind = np.dtype({"f": "float", "i": "int", "u": "uint"}[dtype[0]] + dtype[1:])
+    f = luminal.compile(text, target="native", config={"CC": FAMILIES[family]})
+    for m, n, k in ((1, 1, 1), (3, 9, 200), (2, 70000, 333)):
+        rng = np.random.default_rng(n)
+        x, at = rng.integers(0, 1000, (m, n)).astype(kind), rng.integers(0, n, k)
+        np.testing.assert_array_equal(f(x, at), x[:, at] + kind.type(1))

@@ -39,6 +39,12 @@ def patches(x: np.ndarray) -> np.ndarray:
     return x.reshape(b, 3, h // 16, 16, w // 16, 16).transpose(0, 2, 4, 3, 5, 1).reshape(b, h // 16 * (w // 16), 768)
 
 
+def windows(x: np.ndarray) -> np.ndarray:
+    found = np.lib.stride_tricks.sliding_window_view(x, (2, 3), axis=(2, 3))
+    b, c, p, q = found.shape[:4]
+    return found.transpose(0, 1, 4, 5, 2, 3).reshape(b, c * 6, p * q)
+
+
 GROUPS = "(setf x (reshape X N (* H W) 8 (floordiv C 8))) (setf m (mean x :axis (1 3) :keepdims t)) (setf v (var x :axis (1 3) :keepdims t))"
 FORMS: dict[str, Form] = {
     "products of pairs": Form(
@@ -59,6 +65,10 @@ FORMS: dict[str, Form] = {
         "X{f32}[B 3 H W](where H % 16 = 0, W % 16 = 0) -> Y",
         "(setf x (reshape X B 3 (floordiv H 16) 16 (floordiv W 16) 16)) (return (reshape (transpose x 0 2 4 3 5 1) B (* (floordiv H 16) (floordiv W 16)) 768))",
         patches, (((2, 3, 32, 48),), ((1, 3, 16, 16),), ((1, 3, 0, 16),)), ("part k", "part j"),
+    ),
+    "windows as columns": Form(
+        "X{f32}[B C H W] -> Y", "(return (im2col X :kernel (2 3)))", windows,
+        (((1, 1, 2, 3),), ((2, 3, 5, 9),), ((1, 2, 4, 40),), ((1, 3, 33, 18),)), ("part k", "part j"),
     ),
     "few columns": Form(
         "A{f32}[M K] B{f32}[K N] -> C", "(return (matmul A B))", lambda a, b: a @ b,
@@ -95,7 +105,7 @@ def divided_in_lanes(kernel: Kernel) -> list[Expr]:
     return [n for x in vectors for s in statements(x.body) for n in postorder(*s.expressions()) if n.op in ("floordiv", "mod") and x.axis in n.names]
 
 
-@pytest.mark.parametrize("name", ["products of pairs", "statistics of groups of channels", "patches, channels last"])
+@pytest.mark.parametrize("name", ["products of pairs", "statistics of groups of channels", "patches, channels last", "windows as columns"])
 def test_no_lane_divides_its_position(name: str) -> None:
     assert not [n for k in kernels_of(text_of(name)) for n in divided_in_lanes(k)]
 

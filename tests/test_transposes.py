@@ -111,9 +111,34 @@ def test_words_of_neighbours_are_loaded_as_such_and_lanes_that_nobody_asks_for_r
     assert [simplify(r, Known({})).attr for r in rows] == [*range(0, 1400, 100), 1300, 1300]
 
 
+def parts_of_neighbours(*parts):
+    """Elements b + 2i + part + stride·lane of X, added up."""
+    total = taken(var("stride"), BASE + var("i") + parts[0])
+    for part in parts[1:]:
+        total = call("add", total, taken(var("stride"), BASE + var("i") + part))
+    return total
+
+
+def test_rows_of_neighbours_that_are_taken_together_are_two_squares():
+    """As both parts of complex numbers: 16 rows of 32 elements, in halves that are turned over one after the other."""
+    found = transposes(block(parts_of_neighbours(0, 1)), Names())
+    assert "gather" not in forms(found)
+    loads = [n for s in statements(found) for e in s.expressions() for n in postorder(e) if n.op == "vload"]
+    zeros = {var("k"): ZERO, var("k_2"): ZERO, BASE: ZERO}
+    assert [simplify(substitute(n.args[0], zeros), Known({})).attr for n in loads] == [0, N]
+    results = [s for s in found if isinstance(s, For) and s.var == "i"]
+    assert [s.stop.attr for s in results] == [N // 2, N // 2]
+    places = [
+        [simplify(substitute(n.args[0], {var("i"): const(N // 2 - 1)}), Known({})).attr for n in postorder(s.body[0].value) if n.op == "load"]
+        for s in results
+    ]
+    assert places == [[N - 2, N - 1], [N - 2, N - 1]]
+
+
 @pytest.mark.parametrize(
     "loop",
     {
+        "one of two neighbours": block(parts_of_neighbours(0)),
         "parts of a word that are not neighbours": block(word((0, 1, 3, 2))),
         "the stride changes": block(taken(var("i"))),
         "two elements a trip": block(taken(var("stride"), var("i") + var("b"))),
@@ -290,3 +315,30 @@ def test_copies_in_loops_that_stay_are_turned_over_too(target: str) -> None:
     for shape in ((1, 1), (16, 16), (17, 40), (35, 9)) if target == "x86-64-v3" else ():
         x = np.random.default_rng(SEED).integers(-9, 9, shape).astype(np.float32)
         np.testing.assert_array_equal(f(x), np.cumsum(x, axis=1), err_msg=f"{shape}, seed {SEED}")
+
+
+COMPLEX = """
+(composite both ((A{c64}[~ M N] Z{c64}[~ N M]) -> (B{c64}[~ N M] C{c64}[~ M N]))
+  (return (conj (einsum "...ij->...ji" A)) (* 2 (conj (einsum "...ij->...ji" Z)))))
+"""
+
+
+@needs_cc
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
+def test_complex_numbers_are_turned_over_in_squares_of_pairs(target: str) -> None:
+    f = luminal.compile(COMPLEX, target=target, runtime="clang")
+    assert f.source.count("turned[k") > 2
+    if target == "x86-64-v4":  # what is left over is a block too
+        assert "block_3[" in f.source and "gather_f32x16(A" not in f.source
+    for batch, *shape in ((1, 1, 1), (3, 16, 16), (2, 33, 15), (1, 100, 40), (2, 8, 70), (1, 1030, 37), (2, 66, 200)):
+        rng = np.random.default_rng(SEED)
+        a, z = ((rng.standard_normal(s) + 1j * rng.standard_normal(s)).astype(np.complex64) for s in ((batch, *shape), (batch, *shape[::-1])))
+        for found, expected in zip(f(a, z), (a.swapaxes(1, 2).conj(), 2 * z.swapaxes(1, 2).conj()), strict=True):
+            np.testing.assert_array_equal(found, expected, err_msg=f"{batch} × {shape}, seed {SEED}")
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 3), (2, 17, 33), (1, 32, 16)])
+def test_complex_numbers_through_the_interpreter(shape: tuple[int, ...]) -> None:
+    f = luminal.compile("adjoint", runtime="reference")
+    a = np.random.default_rng(SEED).standard_normal((*shape, 2)).astype(np.float32).view(np.complex64)[..., 0]
+    np.testing.assert_array_equal(f(a), a.swapaxes(1, 2).conj())

@@ -14,7 +14,8 @@
 
 Zipping rows k and k + n/2 rotates the bits of (row, lane) by one; after log2 n times rows and lanes have changed places.  The loop has as many trips as the vector has
 lanes, runs from 0 and holds no other; the gathered address moves by one element with the loop (or, where neighbours are put together as words, by one word) and by a fixed number of
-elements with the lane, and nothing in the loop changes that or writes the buffer.  Lanes that nobody asks for repeat a row.  What is loaded under a condition that no trip changes is loaded under it; any other load
+elements with the lane, and nothing in the loop changes that or writes the buffer.  Where all parts of some neighbours are taken, as of complex numbers both, it moves by so many elements: each row is as many
+vectors long, and the loop is one for each square of these.  Lanes that nobody asks for repeat a row.  What is loaded under a condition that no trip changes is loaded under it; any other load
 that may not be performed is left alone.  Where a guard lets only the first trips pass, of each row the first elements are loaded.
 """
 
@@ -34,6 +35,7 @@ from .names import Names
 from .words import parts
 
 MOST = 32  # rows: more fit in the registers of no machine
+PAIR = 2  # neighbours that are taken together without being a word: the parts of complex numbers
 
 
 def transposes(body: Block, names: Names) -> Block:
@@ -67,11 +69,10 @@ def _turned(loop: For, names: Names) -> Block | None:
     def varies(e: Expr) -> bool:
         return not e.names.isdisjoint(inner) or not e.buffers.isdisjoint(changed)
 
-    blocks: list[Stmt] = []
-    found: dict[Expr, Expr] = {}
+    taken: dict[Expr, Taken] = {}
     for s in inside:
         for n, condition in _performed(s.expressions()).items():
-            rows = None if n in found or n.dtype.lanes != lanes else _rows(n)
+            rows = None if n in taken or n.dtype.lanes != lanes else _rows(n)
             if (
                 rows is None
                 or (condition is not None and varies(condition))
@@ -79,17 +80,52 @@ def _turned(loop: For, names: Names) -> Block | None:
                 or rows.buffer in changed
                 or varies(rows.growth)
                 or (rows.last is not None and varies(rows.last))
-                or slope(rows.base, i, varies) is not const(rows.parts)
+                or (step := slope(rows.base, i, varies)) is None
+                or not step.is_const
                 or (count is not None and (rows.parts > 1 or varies(count)))
             ):
                 continue
-            block, filling = _block(rows._replace(base=substitute(rows.base, {i: ZERO})), n.dtype, names, count, condition)
-            blocks += filling
-            found[n] = load(block, n.dtype, i)
-    if not found:
+            if step.attr == rows.parts or (rows.parts == 1 and step.attr == PAIR < lanes):
+                taken[n] = Taken(rows._replace(base=substitute(rows.base, {i: ZERO})), step.attr // rows.parts, condition)
+    step = min((t.step for t in taken.values()), default=0)
+    squares = _squares({n: t for n, t in taken.items() if t.step == step})
+    if not squares:
         return None
-    body = map_expressions(loop.body, lambda e: substitute(e, found))
-    return (*blocks, replace(loop, body=body, pragma="unroll"))
+    result: list[Stmt] = []
+    trips = lanes // step
+    for part in range(step):
+        found: dict[Expr, Expr] = {}
+        for rows, condition, places in squares:
+            here = None if count is None else count * step - part * lanes
+            block, filling = _block(rows._replace(base=rows.base + part * lanes), next(iter(places)).dtype, names, here, condition)
+            result += filling
+            found |= {n: load(block, n.dtype, i * step + (place - part * lanes)) for n, place in places.items()}
+        body = map_expressions(loop.body, lambda e, found=found: substitute(e, found))
+        if part:
+            body = map_expressions(body, lambda e, first=part * trips: substitute(e, {i: i + first}))
+        result.append(replace(loop, stop=const(trips), body=body, pragma="unroll"))
+    return tuple(result)
+
+
+def _squares(taken: dict[Expr, Taken]) -> list[tuple[Rows, Expr | None, dict[Expr, int]]]:
+    """What is loaded together, under which condition, and which element of how many neighbours each is: all of them are taken, so that nothing is read that nobody asks for."""
+    found: list[tuple[Rows, Expr | None, dict[Expr, int]]] = []
+    left = list(taken)
+    while left:
+        rows, step, condition = taken[left[0]]
+        near: dict[Expr, int] = {}
+        for n in left:
+            t = taken[n]
+            if n.dtype is left[0].dtype and t.condition is condition and t.rows._replace(base=rows.base) == rows:
+                far = difference(t.rows.base, rows.base)
+                if far.is_const and abs(far.attr) < step:
+                    near[n] = far.attr
+        lowest = min(near, key=lambda n: near[n])
+        places = {n: k - near[lowest] for n, k in near.items()}
+        if {*places.values()} == {*range(step)}:
+            found.append((taken[lowest].rows, condition, places))
+        left = [n for n in left if n not in near]
+    return found
 
 
 def _first_rows(body: Block, i: Expr) -> tuple[Block, Expr | None]:
@@ -130,6 +166,14 @@ class Rows(NamedTuple):
     def at(self, row: Expr) -> Expr:
         row = row if self.last is None else minimum(row, self.last)
         return self.base + (row if self.first is None else maximum(row, self.first)) * self.growth
+
+
+class Taken(NamedTuple):
+    """What a vector gathers in the first trip, how many of its words further it is in the next, and under which condition that is (None: always)."""
+
+    rows: Rows
+    step: int
+    condition: Expr | None
 
 
 def _rows(e: Expr) -> Rows | None:

@@ -36,7 +36,7 @@ from ...ir.kernel import (
     written,
 )
 from ...ir.places import Homes, homes_in, inner, numbers, path_at, path_of, settle, unsettle
-from ...ir.record import record
+from ...ir.record import record, replace
 from ...ir.renaming import defined, unique_locals
 from ...ir.simplify import assuming
 from ...ir.walks import postorder, rebuild, rewrite
@@ -73,7 +73,17 @@ class Facts:
     @staticmethod
     def of(module: Module, strict: bool = False, shared_bytes: int = 48 << 10) -> Facts:
         buffers = {n: module.buffer(n) for n in (*(p.name for p in module.ports), *(t.name for t in module.temps))}
-        return Facts(buffers, module.size_info(), strict, shared_bytes=shared_bytes)
+        return Facts(buffers, _at_least(module.size_info(), module.requires), strict, shared_bytes=shared_bytes)
+
+
+def _at_least(sizes: dict[str, Size], requires: Sequence[Expr]) -> dict[str, Size]:
+    """The sizes with what preconditions say of one alone, `3 <= W`: the length W - 2 of a row of windows is no less than 0."""
+    found = dict(sizes)
+    for r in requires:
+        if r.op == "less_equal" and r.args[0].is_const and r.args[1].op == "size":
+            size = found[r.args[1].attr]
+            found[size.name] = replace(size, min=max(size.min, r.args[0].attr))
+    return found
 
 
 # ---- finding

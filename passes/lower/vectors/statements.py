@@ -26,7 +26,7 @@ class Statements:
 
     def block(self, block: Block) -> Block:
         """Raises Serial where it has no vector form."""
-        rows = stored_rows(self.axis, block) if self.values.open is None else {}
+        rows = stored_rows(self.axis, block)
         done = [t for k, s in enumerate(block) for t in (self.rows(rows[k]) if k in rows else (self.statement(s),))]
         return tuple(t for s in done for t in (s.body if isinstance(s, If) and s.condition is TRUE else (s,)))
 
@@ -96,18 +96,28 @@ class Statements:
         if axis.slope(s.address) is not ONE_STEP or not in_memory(s.value.dtype):
             raise Serial
         stored = replace(s, address=axis.at_base(s.address), value=values.vectors(s.value), count=first and first.stop)
-        if first is None or s.stream is None or values.around not in first.stop.names:
-            return stored
-        whole = const(axis.lanes).le(first.stop)  # as loads ask, which are then all of one kind
-        return If(whole, (replace(stored, count=None),), (stored,))
+        return stored if first is None else self.whole_or_some((replace(stored, count=None),), (stored,), first)[0]
 
     def rows(self, stores: list[StoreTo]) -> Block:
-        """Rows of a few elements, put together of what is stored into their columns."""
+        """Rows of a few elements, put together of what is stored into their columns; behind a guard that the first lanes pass, the first of these rows."""
         if not stores:
             return ()
-        at, lanes = self.axis.at_base(stores[0].address), self.axis.lanes
-        vectors = rows([self.values.vectors(s.value) for s in stores])
-        return tuple(replace(stores[0], address=at + k * lanes, value=v) for k, v in enumerate(vectors))
+        axis, values, one = self.axis, self.values, stores[0]
+        if values.open and (one.buffer in axis.wide or one.buffer in values.arrays.candidates):
+            raise Serial
+        values.stored = one.buffer
+        at, lanes = axis.at_base(one.address), axis.lanes
+        whole = tuple([replace(one, address=at + k * lanes, value=v) for k, v in enumerate(rows([values.vectors(s.value) for s in stores]))])
+        if values.open is None:
+            return whole
+        some = tuple([replace(s, count=values.open.stop * len(stores) - k * lanes) for k, s in enumerate(whole)])
+        return self.whole_or_some(whole, some, values.open)
+
+    def whole_or_some(self, whole: Block, some: Block, first: First) -> Block:
+        """Stores of the first lanes; past the caches, where most iterations have all of them, asked for as loads ask, so that all are of one kind."""
+        if not isinstance(s := whole[0], StoreTo) or s.stream is None or self.values.around not in first.stop.names:
+            return some
+        return (If(const(self.axis.lanes).le(first.stop), whole, some),)
 
     def folded(self, target: Expr, value: Expr) -> Expr:
         """The value of `target = value` for all lanes at once, where `target` is one scalar: target ⊕ x accumulates a fold of x."""

@@ -124,8 +124,8 @@ class Values:
         return gather(name, n.dtype, call("add", broadcast(self.axis.at_base(address), lanes), steps))
 
     def is_square(self, address: Expr) -> bool:
-        """Whether what is gathered lies side by side along the loop around, for as many trips as there are lanes: `../transposes.py` loads it so."""
-        return self.rows == self.axis.lanes and slope(address, var(self.around), lambda e: self.around in e.names) is ONE_STEP
+        """Whether what is gathered lies side by side along the loop around, or is every other one, for as many trips as there are lanes: `../transposes.py` loads it so."""
+        return self.rows == self.axis.lanes and slope(address, var(self.around), lambda e: self.around in e.names) in (ONE_STEP, TWO_STEPS)
 
     def consecutive(self, n: Expr, first: First | None) -> Expr:
         name, lanes, at = n.attr, self.axis.lanes, self.axis.at_base(n.args[0])

@@ -7,13 +7,15 @@ the next tile, into the second cache: rows whose distance is a power of two have
 
 from __future__ import annotations
 
-from ....ir.expr import Expr
-from ....ir.kernel import Alloc, Loop, Store, While, statements
+from ....ir.expr import ONE, Expr, const, load
+from ....ir.kernel import Alloc, Loop, Store, While, map_block, map_expressions, statements
+from ....ir.record import replace
 from ....ir.target import LINE
+from ....ir.walks import rewrite
 from .. import cost, cost_turned, roles
 from ..affine import stride
 from ..plan import Plan
-from ..tree import around, reads
+from ..tree import Facts, around, loads_in, reads
 from .lines import aligned
 
 HALVES = 2  # of a line that rows of a square are, at least: such squares are turned over one after the other, as many as make lines of both
@@ -33,7 +35,11 @@ def ascending(plan: Plan) -> None:
 
 def turning(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> tuple[str, str] | None:
     """The axis along which operands are consecutive that the result is not, and the one along which it is; None where there are no such operands."""
-    b = along_stores(plan, form, addresses)
+    facts = plan.facts
+    if together(form, facts) > 1:
+        form, facts = _as_one(form, facts)
+        addresses = roles.positions(form, facts)
+    b = _along_stores(facts, form, addresses)
     strided = [x for x in addresses if b in x.names and stride(x, b) != 1]
     across = [x for x in form.axes if x != b and roles.units(strided, x) > 0]
     return (across[-1], b) if across else None
@@ -41,7 +47,39 @@ def turning(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> tuple[str, 
 
 def along_stores(plan: Plan, form: roles.Shape, addresses: list[Expr]) -> str:
     """The axis along which what is stored is consecutive, or most of all that a kernel touches."""
-    return roles.vector_axis(form.axes, roles.stored(form, plan.facts)) or roles.vector_axis(form.axes, addresses) or form.axes[-1]
+    return _along_stores(plan.facts, form, addresses)
+
+
+def _along_stores(facts: Facts, form: roles.Shape, addresses: list[Expr]) -> str:
+    return roles.vector_axis(form.axes, roles.stored(form, facts)) or roles.vector_axis(form.axes, addresses) or form.axes[-1]
+
+
+def together(form: roles.Shape, facts: Facts) -> int:
+    """How many neighbours are read and stored together wherever a nest touches memory, as both parts of complex numbers are: all along the last axis of each buffer; 1 where single elements are."""
+    places: dict[str, set[Expr]] = {}
+    for s in statements(form.body):
+        found = [(n.attr, n.args) for e in s.expressions() for n in loads_in(e)]
+        for name, index in (*found, (s.buffer, s.index)) if isinstance(s, Store) else found:
+            if name in facts.buffers:
+                places.setdefault(name, set()).update(index[-1:])
+    lengths = {facts.buffers[name].shape[-1] if facts.buffers[name].shape and not facts.buffers[name].strides else ONE for name in places}
+    length = lengths.pop() if len(lengths) == 1 else ONE
+    if not length.is_const or not all(found == {const(k) for k in range(length.attr)} for found in places.values()):
+        return 1
+    return length.attr
+
+
+def _as_one(form: roles.Shape, facts: Facts) -> tuple[roles.Shape, Facts]:
+    """The nest as it would be if what it touches together were one element."""
+
+    def rule(n: Expr) -> Expr | None:
+        return load(n.attr, n.dtype, *n.args[:-1]) if n.op == "load" and n.attr in facts.buffers else None
+
+    body = map_block(
+        map_expressions(form.body, lambda e: rewrite(e, rule)),
+        lambda s: (replace(s, index=s.index[:-1]),) if isinstance(s, Store) and s.buffer in facts.buffers else None,
+    )
+    return roles.Shape(form.chain, body), replace(facts, buffers={k: replace(b, shape=b.shape[:-1]) for k, b in facts.buffers.items()})
 
 
 def squares(plan: Plan, a: str, b: str, width: int) -> bool:
@@ -51,12 +89,12 @@ def squares(plan: Plan, a: str, b: str, width: int) -> bool:
     order = (*others, a, b)
     if order != form.axes and plan.tried("reorder", *order):
         return False
-    side = cost.square(plan.target, width)
+    side, pieces = cost.square(plan.target, width), together(form, plan.facts)
     widest = roles.widest(form.body)
-    line = LINE // widest.bytes if widest is not None and side > 1 else 1
+    line = LINE // (widest.bytes * pieces) if widest is not None and side > 1 else 1
     read, stored = cost_turned.panels(plan.target, line)
     sides = (cost.SQUARE, cost.SQUARE) if side < 2 else (read * line, stored * line)
-    heads = lines_first(plan, a, b) if side > 1 else []
+    heads = lines_first(plan, a, b) if side > 1 and pieces == 1 else []
     halves = 1 < side < line <= HALVES * side
     # where one of two were short, one thread had most of the work (4096 × 4352 floats 8.0 → 4.3 ms)
     plan.do("share", a, sides[0], whole=line if halves else side)

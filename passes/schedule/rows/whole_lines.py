@@ -35,7 +35,7 @@ from ..tree import StepError, reads
 from .joined_axes import joined
 from .parts import parted
 from .traffic import streamed, threads
-from .transpositions import HALVES, turned, turning
+from .transpositions import HALVES, together, turned, turning
 from .vectors import strip, tabulated
 
 
@@ -51,6 +51,7 @@ class Turned(NamedTuple):
     parts: Expr  # squares would store parts of lines
     side: int  # of squares of what is near: of less than a line, they do so wherever rows begin
     follow: bool  # its rows lie one behind the other
+    pieces: int  # neighbours that are read and stored together
 
 
 def by_lines(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
@@ -64,6 +65,8 @@ def by_lines(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
     ways = [(_in_line_tiles, _all(found.wide, some.le(length), past)), (_in_near_tiles, near)]
     if found.follow:
         ways.insert(0, (_in_runs, _all(found.wide, past, length.lt(short))))
+    if found.pieces > 1:  # what is far is turned over as it lies
+        ways = [(_in_near_tiles, near)]
     rows = _bare(plan).loop(found.a).stop
     ways = [(_short_reads, rows.le(const(cost.SHORT_READ))), (_short_rows, length.le(const(min(cost.SHORT_STORED, found.side - 1)))), *ways]
     parts: list[tuple[Expr | None, Kernel]] = []
@@ -97,23 +100,29 @@ def _turned(plan: Plan) -> Turned | None:
     plan = _bare(plan)
     form = roles.shape(plan.kernel)
     least = cost.stream_bytes(plan.target)
-    if not least or not cost.first_lanes(plan.target) or len(form.chain) < 2 or len(form.body) != 1:
+    pieces = together(form, plan.facts)
+    stores = [s for s in form.body if isinstance(s, Store)]
+    if not least or not cost.first_lanes(plan.target) or len(form.chain) < 2 or not len(form.body) == len(stores) == pieces:
         return None
-    (store,) = form.body
+    store = stores[0]
+    if any(s.buffer != store.buffer for s in stores):
+        return None
     axes = turning(plan, form, roles.positions(form, plan.facts))
-    if not isinstance(store, Store) or store.buffer not in plan.facts.buffers or axes is None:
+    if store.buffer not in plan.facts.buffers or axes is None:
         return None
     a, b = axes
     held = plan.facts.buffers[store.buffer]
-    line = LINE // held.dtype.bytes
-    parts = _parts_of_lines(plan, form, store, a)
+    line = LINE // (held.dtype.bytes * pieces)
+    parts = TRUE if pieces > 1 else _parts_of_lines(plan, form, store, a)
     long = [plan.loop(a).stop, plan.loop(b).stop]
     if line < 2 or parts is None or any(not e.names <= plan.facts.sizes.keys() or e.buffers for e in long):
         return None
     wide = simplify(_all(*(const(cost.TURNED).le(e) for e in long)), plan.facts.known)
     step = row_step(simplify(held.address(store.index), inside(form.chain, plan.facts.known)), plan.loop(a))
     follow = step is not None and same_position(step, plan.loop(b).stop)
-    return None if wide is FALSE else Turned(a, b, store.buffer, line, wide, large(plan.facts, store.buffer, least), parts, _side(plan, form), follow)
+    if wide is FALSE:
+        return None
+    return Turned(a, b, store.buffer, line, wide, large(plan.facts, store.buffer, least), parts, _side(plan, form), follow, pieces)
 
 
 def _parts_of_lines(plan: Plan, form: roles.Shape, store: Store, a: str) -> Expr | None:

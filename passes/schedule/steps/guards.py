@@ -147,6 +147,8 @@ def clamp_block(block: Block, condition: Expr, at_last: Callable[[Block], Block]
         for s in b:
             if isinstance(s, Alloc):
                 result.append(s)
+            elif isinstance(s, Store) and s.buffer in effects and result and isinstance(result[-1], If) and result[-1].condition is condition:
+                result[-1] = replace(result[-1], body=(*result[-1].body, s))
             elif isinstance(s, Store) and s.buffer in effects:
                 result.append(If(condition, (s,)))
             elif isinstance(s, (Loop, If)):
