@@ -145,3 +145,17 @@ def test_what_is_added_everywhere_is_refused(value: str) -> None:
     assert isinstance(m, Module)
     with pytest.raises(StepError, match="confine: no mask"):
         apply(unique(m.kernels[0]), Facts.of(m), "confine p")
+
+
+@needs_cc
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_strict_rules_drop_nothing() -> None:
+    """0 times what is not finite is no number, where a term may not be dropped."""
+    a = np.random.default_rng(SEED).standard_normal((90, 90), np.float32)
+    b = np.random.default_rng(SEED + 1).standard_normal((90, 70), np.float32)
+    b[80, 5] = np.inf
+    rows = [
+        np.isnan(luminal.compile("(composite f ((A{f32}[N N] B{f32}[N M]) -> (C)) (return (matmul (tril A) B)))", strict=strict)(a, b)[:, 5]).sum()
+        for strict in (True, False)
+    ]
+    assert rows[0] == 80 and rows[1] < 16

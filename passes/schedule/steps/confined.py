@@ -25,7 +25,7 @@ def confine(kernel: Kernel, facts: Facts, depth: str) -> Kernel:
                                          A[14·i.0 + i.1, p], 0) * B[p, j.1]
 
     The loop is a reduction in steps of 1 that accumulates by one statement.  A mask is a condition on positions, linear in that of `depth`, beside which the term is what changes nothing: it stands around the term or
-    around a factor of it, for a term whose weight is 0 may be dropped.  It moves with a loop around `depth` that is no reduction: other conditions are for the loop's own borders.
+    around a factor of it, for a term whose weight is 0 may be dropped (under --strict it may not).  It moves with a loop around `depth` that is no reduction: other conditions are for the loop's own borders.
     """
     path = around(kernel, depth)
     loop = path[-1]
@@ -36,7 +36,7 @@ def confine(kernel: Kernel, facts: Facts, depth: str) -> Kernel:
     outside = {s.axis: s.kind not in ("reduce", "serial") for s in path[:-1] if isinstance(s, Loop)}
     inner = {s.axis: n - 1 for s in statements(loop.body) if isinstance(s, Loop) and s.start is ZERO and (n := constant_extent(s))}
     start, stop = loop.start, loop.stop
-    for condition in _masks(store.value, identity_of(store.combiner, store.value.dtype)):
+    for condition in _masks(store.value, identity_of(store.combiner, store.value.dtype), facts.strict):
         for low, end in _ends(condition, depth, inner):
             names = (low or end or ZERO).names
             if names <= outside.keys() | facts.sizes.keys() and any(outside.get(x) for x in names):
@@ -47,15 +47,15 @@ def confine(kernel: Kernel, facts: Facts, depth: str) -> Kernel:
     return replace_loop(kernel, depth, lambda x: (replace(x, start=start, stop=stop),))
 
 
-def _masks(value: Expr, nothing: Expr) -> Iterator[Expr]:
-    """Conditions without each of which a value is `nothing`."""
+def _masks(value: Expr, nothing: Expr, strict: bool) -> Iterator[Expr]:
+    """Conditions without each of which a value is `nothing`; where rules are strict, 0 times a factor is what that makes of it."""
     stack = [value]
     while stack:
         n = stack.pop()
         if n.op == "where" and n.args[2].is_const and n.args[2].attr == nothing.attr:
             yield from conjuncts(n.args[0])
             stack.append(n.args[1])
-        elif nothing.attr == 0 and n.op in ("mul", "neg", "cast"):
+        elif nothing.attr == 0 and n.op in (("neg", "cast") if strict else ("mul", "neg", "cast")):
             stack += n.args
 
 
