@@ -114,3 +114,37 @@ def test_blocks() -> None:
     assert pairs.apart(row, row, 0) and pairs.apart(row, row, 1)
     assert not pairs.apart(below, below, 0)
     assert not pairs.meet(row, below) and pairs.meet(below, row) and not pairs.touch(row, below)
+
+
+def test_what_is_seen_at_once_takes_no_proof() -> None:
+    """Lanes of two loops that meet in the first iterations, though what a block holds is no linear bound; and a position that one loop alone moves."""
+    n, m = size("N"), size("M")
+    b = Trip(var("b"), ceildiv(m, 16))
+    few = minimum(const(16), minimum(const(1), floordiv(const(255), maximum(n, 1))) * m - b.var * 16)
+    lane, other, round_ = Trip(var("l"), few), Trip(var("w"), few), Trip(var("t"), var("%0"))
+    pairs = Dependences(Known({"N": Size("N"), "M": Size("M")}))
+    here, there = (Read("A", 0, (b.var, t.var), (b, round_, t), None) for t in (lane, other))
+    assert pairs.touch(here, there) and pairs.touch(here, here)
+    assert not pairs._domains  # nothing was made known for a proof
+    again = Dependences(pairs.known)
+    assert again.apart(here, here, 0) and again.apart(here, here, 2)
+    assert not again._apart
+    assert not again.apart(here, here, 1)  # the next round has the same lanes
+
+
+def test_apart_against_trying() -> None:
+    """Two positions in loops of few trips: those that are said to be apart never meet."""
+    rng = random.Random(3)
+    i, j = Trip(var("i"), const(3)), Trip(var("j"), const(4))
+    told = 0
+    for _ in range(300):
+        first, second = (i.var * rng.choice((-2, 0, 1, 3)) + j.var * rng.choice((-1, 0, 1, 2)) + rng.randint(-2, 2) for _ in range(2))
+        a, b = Read("A", 0, (first,), (i, j), None), Read("A", 0, (second,), (i, j), None)
+        for level in range(3):
+            points = [p for p in product(range(3), range(4), range(3), range(4)) if p[:level] == p[2 : 2 + level]]
+            points = [p for p in points if level == 2 or p[level] < p[2 + level]]
+            meet = any(evaluate(first, {"i": p[0], "j": p[1]}) == evaluate(second, {"i": p[2], "j": p[3]}) for p in points)
+            apart = Dependences(Known({})).apart(a, b, level)
+            assert not (apart and meet), (first, second, level)
+            told += apart == (not meet)
+    assert told > 850

@@ -36,19 +36,27 @@ def around_one(nest: Nest, pairs: Dependences) -> Nest:
     """The nest with such loops in three parts, inner ones first."""
     asked: set[str] = set()
     while True:
-        found = next(((x, path) for x, path in _loops(nest.body, ()) if x.axis not in asked), None)
-        if found is None:
+        for loop, path in _loops(nest.body, ()):
+            if loop.axis not in asked:
+                asked.add(loop.axis)
+                found = _in_parts(nest, loop, path, pairs)
+                if found is not None:
+                    nest, parts = found
+                    asked |= set(defined(parts))
+                    break
+        else:
             return nest
-        loop, path = found
-        asked.add(loop.axis)
-        for one in _ones(loop, path, pairs):
-            before, alone, behind = _parts(nest, loop, one)
-            parts = (*before, *alone, *behind)
-            whole = replace(nest, body=map_block(nest.body, lambda s, loop=loop, parts=parts: parts if s is loop else None))
-            if not _independent(nest, (loop,), pairs) and _independent(whole, (before[-1], behind[-1]), pairs):
-                asked |= set(defined(parts))
-                nest = whole
-                break
+
+
+def _in_parts(nest: Nest, loop: Loop, path: tuple[Stmt, ...], pairs: Dependences) -> tuple[Nest, Block] | None:
+    """The nest with a loop in three parts, and these; None where there is no such iteration."""
+    for one in _ones(loop, path, pairs):
+        before, alone, behind = _parts(nest, loop, one)
+        parts = (*before, *alone, *behind)
+        whole = replace(nest, body=map_block(nest.body, lambda s, parts=parts: parts if s is loop else None))
+        if not _independent(nest, (loop,), pairs) and _independent(whole, (before[-1], behind[-1]), pairs):
+            return whole, parts
+    return None
 
 
 def _loops(block: Block, path: tuple[Stmt, ...]) -> Iterator[tuple[Loop, tuple[Stmt, ...]]]:

@@ -14,6 +14,7 @@ from ...ir.walks import postorder
 from .accumulations import peeled
 from .dependence import Access, Dependences
 from .loop_events import Events
+from .loop_records import Event
 from .steady import in_iteration
 
 
@@ -104,25 +105,16 @@ def _independent(v: Expr, loop: Loop, found: Events, pairs: Dependences) -> bool
 
 def conflicts(v: Expr, found: Events, pairs: Dependences, without: frozenset[int] = frozenset()) -> Iterator[bool]:
     """For each store inside the loop, but those of `without` (by `id`), and each access to its buffer there: may two iterations touch one element?"""
-
-    def level(a: Access) -> int | None:
-        return next((k for k, t in enumerate(a.loops) if t.var is v), None)
-
-    inside: dict[str, list[tuple[Access, int]]] = {}  # by buffer: the accesses as one iteration sees them
-    stored = {w.buffer for w in found.events}
-    reads = [r for places in found.loads.values() for r in places if r.buffer in stored]
-    for a in (*reads, *found.events):
-        depth = level(a)
-        if depth is not None:
-            inside.setdefault(a.buffer, []).append((in_iteration(a, depth, found), depth))
-    for w in found.events:
-        depth = level(w)
-        if depth is None or not without.isdisjoint(w.stores):
-            continue
-        one = in_iteration(w, depth, found)
-        for other, deep in inside[w.buffer]:
-            if deep == depth:
-                yield not (pairs.apart(one, other, depth) and pairs.apart(other, one, depth))
+    inside: dict[tuple[str, int], list[Access]] = {}  # by buffer and loops around: the accesses as one iteration sees them
+    stores: list[tuple[Access, int]] = []
+    for a, depth in found.within(v):
+        one = in_iteration(a, depth, found)
+        inside.setdefault((a.buffer, depth), []).append(one)
+        if isinstance(a, Event) and without.isdisjoint(a.stores):
+            stores.append((one, depth))
+    for one, depth in stores:
+        for other in inside[one.buffer, depth]:
+            yield not (pairs.apart(one, other, depth) and pairs.apart(other, one, depth))
 
 
 def _marked(block: Block, free: set[int]) -> Block:

@@ -16,6 +16,7 @@ from ...ir.kernel import Nest
 from ...ir.polynomial import Poly, atom, atoms, is_constant, plus, poly, shifted
 from ...ir.simplify import assuming, prove
 from ...ir.walks import leaves, substitution
+from ...ir.witness import Point
 from .domains import Trip, within
 from .emptiness import is_empty
 from .loop_records import Event, Read
@@ -51,6 +52,8 @@ class Dependences:
 
     def apart(self, a: Access, b: Access, level: int) -> bool:
         """With equal variables before `level` and a's variable smaller there (where it is a loop of both), the positions are proven to differ along some axis."""
+        if level < _common(a, b) and _moved_alone(a, b, level):
+            return True
         key = (a.index, _parts(a.loops), a.guard, b.index, _parts(b.loops), b.guard, level)
         if key not in self._apart:
             self._apart[key] = _prove_apart(a, b, level, self.known, self._inside)
@@ -70,6 +73,31 @@ class Dependences:
         if loops not in self._domains:
             self._domains[loops] = within(self.known, loops)
         return self._domains[loops]
+
+
+def _moved_alone(a: Access, b: Access, level: int) -> bool:
+    """Whether along some axis the two have one position, which no loop from `level` on moves but the one there, by a number: most pairs."""
+    t = a.loops[level].var
+    for k in range(len(a.index)):
+        x = a.index[k]
+        if x is b.index[k] and t.attr in x.names and not is_data(x) and _alone(poly(x), t, b.loops[level + 1 :]):
+            return True
+    return False
+
+
+def _alone(p: Poly, t: Expr, inner: tuple[Trip, ...]) -> bool:
+    moved = False
+    for m in p:
+        if len(m) == 1 and m[0] is t:
+            moved = True
+        else:
+            for x in m:
+                if t.attr in x.names:
+                    return False
+                for u in inner:
+                    if u.var.attr in x.names:
+                        return False
+    return moved
 
 
 def _parts(loops: tuple[Trip, ...]) -> tuple[Expr, ...]:
@@ -107,7 +135,7 @@ def _prove_apart(a: Access, b: Access, level: int, known: Known, inside_of: Call
     same = [p for x, y in pairs if (p := plus(poly(x), poly(y), -1))]
     if not same or [p for p in same if is_constant(p)]:
         return bool(same)
-    smaller = None
+    smaller = u = None
     if level < _common(a, b):
         t, u = a.loops[level].var, renamed[b.loops[level].var]
         if [p for p in same if len(p) == 2 and p.get((t,), 0) == -p.get((u,), 0) != 0]:
@@ -115,11 +143,39 @@ def _prove_apart(a: Access, b: Access, level: int, known: Known, inside_of: Call
         smaller = t.lt(u)
     loops = (*a.loops, *[Trip(renamed[t.var], rename(t.count)) for t in b.loops[level:]])
     guard = both(smaller, positional(a.guard), positional(None if b.guard is None else rename(b.guard)))
+    if _meet_at_first(same, loops, guard, u, known):
+        return False
     system = _system(known, loops, guard, same)
     empty = is_empty(system.equal, system.least)
     if empty is not None and (empty or system.exact):
         return empty
     return _prove_different(pairs, assuming(inside_of(loops), guard))
+
+
+def _meet_at_first(same: list[Poly], loops: tuple[Trip, ...], guard: Expr | None, later: Expr | None, known: Known) -> bool:
+    """Whether positions are the same in the first iterations of all loops (of `later` in the second) for some sizes, which takes less to see than that there is no proof of the contrary."""
+    first = {t.var.attr: 0 for t in loops}
+    if later is not None:
+        first[later.attr] = 1
+    for t in loops:
+        if t.count.op == "var" and t.count.attr not in known.ranges:  # data
+            first.setdefault(t.count.attr, 2)
+    for sizes in known.points:
+        point = Point(sizes.seed, sizes.slope, sizes.taste, {**sizes.names, **first})
+        if _is_at(point, same, loops, guard):
+            return True
+    return False
+
+
+def _is_at(point: Point, same: list[Poly], loops: tuple[Trip, ...], guard: Expr | None) -> bool:
+    for p in same:
+        if point.at(p) != 0:
+            return False
+    for t in loops:
+        count = point.of(t.count)
+        if count is None or count <= point.names[t.var.attr]:
+            return False
+    return guard is None or bool(point.of(guard))
 
 
 def _prove_different(pairs: list[tuple[Expr, Expr]], inside: Known) -> bool:

@@ -30,7 +30,8 @@ def distributed(nest: Nest, pairs: Dependences) -> Nest:
     apart: dict[int, tuple[Block, ...]] = {}
     for v, loop in found.loops.items():
         if isinstance(loop, Loop) and any(loop is s for s in mixed):
-            sums = frozenset(id(s) for part in _parts(loop) if _adds(part[-1], loop) for s in statements(part) if isinstance(s, Store))
+            adds = _Adds(loop)
+            sums = frozenset(id(s) for part in _parts(loop) if adds.up(part[-1]) for s in statements(part) if isinstance(s, Store))
             if not any(conflicts(v, found, pairs, sums)):
                 apart[id(loop)] = _parts(loop)
 
@@ -48,11 +49,12 @@ def _parts(loop: Loop) -> tuple[Block, ...]:
         return ()
     if any(written(loop.body) & e.buffers for e in (loop.start, loop.stop)):
         return ()
-    groups: list[list[Stmt]] = [list(group) for _, group in groupby(work, lambda s: _adds(s, loop))]
+    adds = _Adds(loop)
+    groups: list[list[Stmt]] = [list(group) for _, group in groupby(work, adds.up)]
     stored = [written(tuple(group)) for group in groups]
     own = {s.buffer.name for s in inside if isinstance(s, Alloc)}
     for k, group in enumerate(groups):
-        if _adds(group[0], loop):
+        if adds.up(group[0]):
             if any(stored[k] & other for j, other in enumerate(stored) if j != k):  # in another order
                 return ()
         elif not all(s.index or s.buffer in own for s in statements(tuple(group)) if isinstance(s, Store)):
@@ -85,16 +87,21 @@ def _used(block: Iterable[Stmt]) -> set[str]:
     return read | {s.buffer for s in inside if isinstance(s, Store)}
 
 
-def _adds(s: Stmt, loop: Loop) -> bool:
-    """Whether a statement only accumulates, into places that all iterations share and none reads."""
-    inside = statements((s,))
-    stores = [t for t in inside if isinstance(t, Store)]
-    if not stores or not all(isinstance(t, Store | Loop) for t in inside):
-        return False
-    named = {loop.axis, *(t.name for t in statements(loop.body) if isinstance(t, Let))}
-    read = {b for t in statements(loop.body) for e in t.expressions() for b in e.buffers}
-    shared = [t for t in stores if t.combiner and t.buffer not in read and all(named.isdisjoint(e.names) and not e.buffers for e in t.index)]
-    return len(shared) == len(stores)
+class _Adds:
+    """Which statements of a loop only accumulate, into places that all iterations share and none reads."""
+
+    def __init__(self, loop: Loop) -> None:
+        inside = statements(loop.body)
+        self.named = {loop.axis, *(t.name for t in inside if isinstance(t, Let))}
+        self.read = {b for t in inside for e in t.expressions() for b in e.buffers}
+
+    def up(self, s: Stmt) -> bool:
+        inside = statements((s,))
+        stores = [t for t in inside if isinstance(t, Store)]
+        return bool(stores) and all(isinstance(t, Store | Loop) for t in inside) and all(map(self._shared, stores))
+
+    def _shared(self, s: Store) -> bool:
+        return bool(s.combiner) and s.buffer not in self.read and all(self.named.isdisjoint(e.names) and not e.buffers for e in s.index)
 
 
 __all__ = ["distributed"]

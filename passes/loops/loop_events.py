@@ -63,6 +63,11 @@ class Events:
         self._env: dict[str, Expr] = {}
         self._variables = 0
         self._reads: dict[tuple[Expr, ...], list[Read]] | None = None  # of `reads_of`
+        self._within: dict[Expr, list[tuple[Event | Read, int]]] = {}  # of `within`
+        self.meant: dict[
+            Expr, Expr
+        ] = {}  # what bounds say of expressions, and below by loops around and inside what is one number there, of `steady.py`
+        self.named: dict[tuple[object, ...], dict[Expr, Expr]] = {}
         ports = [b for b in nest.results if not b.shape]
         for b in ports:
             self.scalars[b.name] = b.dtype
@@ -75,7 +80,7 @@ class Events:
                 self.events.append(Event(b.name, (), self._env[b.name], "", (), None, self._span(nest.body, b.name), stores))
         recurrences(self)
         last_stores(self)
-        self._reads = {}  # from here on, nothing changes any more
+        self.settle()
         checked = {r.buffer for r in self.reads_of(*(t.condition for t in self.tests))}
         self.live = self._used({b.name for b in nest.results} | checked)
 
@@ -400,9 +405,10 @@ class Events:
         """The loads of an event, of all that its value is made of too."""
         return self.reads_of(*self._own(k))
 
-    def forget_reads(self) -> None:
-        """Of a copy whose events are others."""
-        self._reads = {}
+    def settle(self) -> None:
+        """From here on, nothing changes any more; also of a copy whose events are others."""
+        self.stored = {e.buffer for e in self.events}
+        self._reads, self._within, self.meant, self.named = {}, {}, {}, {}
 
     def reads_of(self, *exprs: Expr) -> list[Read]:
         reads = None if self._reads is None else self._reads.get(exprs)
@@ -412,6 +418,15 @@ class Events:
             if self._reads is not None:
                 self._reads[exprs] = reads
         return reads
+
+    def within(self, v: Expr) -> list[tuple[Event | Read, int]]:
+        """The accesses to what the nest stores that stand inside the loop with this variable, each with how many loops are around that one: reads first."""
+        if not self._within:
+            reads = [r for places in self.loads.values() for r in places if r.buffer in self.stored]
+            for a in (*reads, *self.events):
+                for depth, t in enumerate(a.loops):
+                    self._within.setdefault(t.var, []).append((a, depth))
+        return self._within.get(v, [])
 
     def is_unknown(self, *exprs: Expr) -> bool:
         return any(isinstance(self.defined[v], Unknown) for v in self.definitions(*exprs))

@@ -23,13 +23,13 @@ from .loop_records import unstamped
 
 def in_iteration(a: Access, level: int, found: Events) -> Access:
     """The access with a name instead of each value that is the same throughout one iteration of its first `level` loops."""
-    around = tuple(t.var for t in a.loops[:level])
-    inner = {t.var for t in a.loops[level:]}
-    written = {e.buffer for e in found.events}
+    whole = tuple([t.var for t in a.loops])
+    around, inner = whole[:level], frozenset(whole[level:])
+    done = found.named.setdefault((whole, level), {})
 
     def named(n: Expr) -> Expr | None:
         if n.op == "load":
-            steady = unstamped(n.attr)[0] not in written and not any(m in inner or m in found.defined for m in postorder(n))
+            steady = unstamped(n.attr)[0] not in found.stored and not any(m in inner or m in found.defined for m in postorder(n))
         else:
             loops = found.steady.get(n)
             steady = loops is not None and loops == around[: len(loops)]
@@ -37,9 +37,9 @@ def in_iteration(a: Access, level: int, found: Events) -> Access:
 
     def of(e: Expr) -> Expr:
         while is_data(e):
-            meant = rewrite(e, found.bounds.get)
+            meant = rewrite(e, found.bounds.get, found.meant)
             if meant is e:
-                return rewrite(e, named)
+                return rewrite(e, named, done)
             e = meant
         return e
 

@@ -88,7 +88,7 @@ def _moved(found: Events, v: Expr, start: Expr, trip: Trip) -> Events:
     ]
     made.bounds = {x: of(e) for x, e in found.bounds.items()}
     made.starts = {x: (of(a), of(b)) for x, (a, b) in found.starts.items()} | {v: (ZERO, ONE)}
-    made.forget_reads()
+    made.settle()
     return made
 
 
