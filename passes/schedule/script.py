@@ -72,7 +72,7 @@ STEPS: Final[dict[str, Step]] = {
     "fetch": Step("fetches.fetch", "nn+", {"ahead": "i"}),
     "ring": Step("fetches.ring", "nn+", {"slots": "i", "behind": "i"}),
     variants.KNOWING: Step("variants.decide", ""),
-    "interior": Step("guards.interior", "n+", {"clamps": "i", "guards": "i", "fixed": "i"}),
+    "interior": Step("guards.interior", "n+", {"clamps": "i", "guards": "i", "fixed": "i", "masks": "i"}),
     "unswitch": Step("guards.unswitch", "n"),
     "factors": Step("guards.factors", "n"),
     "peel": Step("peels.peel", "n", {"clamps": "i", "fixed": "i", "over": "l"}),

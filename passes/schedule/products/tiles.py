@@ -218,6 +218,8 @@ class RegisterTile:
         *around, deep, inner = plan.copying(packed, before)
         width, lanes = plan.extent(inner), plan.target.lanes(local_buffers(plan.kernel)[packed].dtype)
         if width is None or not lanes // 2 < width < lanes or not cost.first_lanes(plan.target) or not consecutive(plan, packed, inner):
+            if self.confined:  # what the mask does not touch is copied as it lies
+                plan.tried("interior", inner, masks=1)
             return
         with plan.attempt():
             plan.do("reorder", deep, around[-1], inner)

@@ -164,7 +164,7 @@ def clamp_block(block: Block, condition: Expr, at_last: Callable[[Block], Block]
     return walk(block)
 
 
-def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0, guards: int = 0, fixed: int = 0) -> Kernel:
+def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0, guards: int = 0, fixed: int = 0, masks: int = 0) -> Kernel:
     """One test for a whole nest in place of one an element.
 
         for i in 0 .. 14:                        if (b + 14) <= M:
@@ -178,7 +178,7 @@ def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0, guards: 
 
     `axes` are a perfect nest; the guards (`if` or the condition of a `where`) that are tested outside are comparisons `e < S` with `e` linear in axes of
     constant extent and S independent of them; with clamps=1, positions `min(e, S - 1)` become `e` too; with fixed=1, comparisons that no axis of the nest moves are tested outside as well,
-    and positions that were taken apart, x // 4 · 4 + x % 4, are put together first.  At the border an `if` on a single axis becomes that loop's bound, unless guards=1 leaves it or the loop is one of lanes; a `where` stays.
+    and positions that were taken apart, x // 4 · 4 + x % 4, are put together first; with masks=1, comparisons `e <= S` are such guards too, as those of a triangle are.  At the border an `if` on a single axis becomes that loop's bound, unless guards=1 leaves it or the loop is one of lanes; a `where` stays.
     """
     loops = nest(kernel, axes)
     last_value: dict[str, int] = {}
@@ -193,7 +193,7 @@ def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0, guards: 
     for s in statements(loops[-1].body):
         for e in s.expressions():
             for n in postorder(e):
-                for guard, value in guards_of(n, inner if clamps else set()):
+                for guard, value in guards_of(n, inner if clamps else set(), bool(masks)):
                     if n in proofs:
                         continue
                     proof = holds_everywhere(guard, last_value, inner, bool(fixed))
@@ -213,10 +213,12 @@ def interior(kernel: Kernel, facts: Facts, *axes: str, clamps: int = 0, guards: 
     return replace_loop(kernel, axes[0], lambda loop: (If(condition, main, border),))
 
 
-def guards_of(n: Expr, axes: set[str]) -> list[tuple[Expr, Expr]]:
-    """The comparison `e < S` that an expression makes, and what the expression is where it holds: true; or e, of `min(e, S - 1)` with e on some of the axes."""
+def guards_of(n: Expr, axes: set[str], masks: bool = False) -> list[tuple[Expr, Expr]]:
+    """The comparison `e < S` that an expression makes, and what the expression is where it holds: true; or e, of `min(e, S - 1)` with e on some of the axes.  `masks`: of `e <= S` too."""
     if n.op == "less_than":
         return [(n, TRUE)]
+    if masks and n.op == "less_equal" and n.args[0].dtype is INDEX:
+        return [(n.args[0].lt(n.args[1] + 1), TRUE)]
     if n.op == "min" and n.dtype is INDEX:
         a, b = n.args
         return [(e.lt(end + 1), e) for e, end in ((a, b), (b, a)) if e.names & axes and not end.names & axes]

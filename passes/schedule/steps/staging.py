@@ -70,7 +70,7 @@ def stage(
     alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying; with plain=1 what has the type of the buffer alone; with several=1 the first of such subexpressions, of which there may be more.  The kernel does not write what is staged, unless that is
     local and written before: outside of the nest in front of which the copy stands; there is one such subexpression inside `at`, and all its uses are inside the axes; memory that all threads share is not allocated inside a region; the bounds of the axes depend on nothing inside `at` but on earlier axes, or are monotone in other
     loops: then the copy holds what any of their iterations reads; of an axis that starts elsewhere in each, all from 0, where that is there to be copied.  So it does
-    where an axis moves with one of the `whole` ones, if all of that is there to be copied.
+    where an axis moves with one of the `whole` ones, if all of that is there to be copied; then each element lies as though an axis began at 0, and what is read has no offset in its address.
     """
     if space not in SPACES:
         raise StepError(f"stage: no space `{space}`")
@@ -103,7 +103,8 @@ def stage(
         if (loop.start.names | loop.stop.names) & named:
             raise StepError(f"stage: where `{a}` begins or ends is named inside `{at or 'the kernel'}`")
         first[a] = loop.start
-        loop = reached[a] = _from_zero(loop)
+        reached[a] = _from_zero(loop)
+        loop = loop if whole else reached[a]
         bound = upper(loop.stop, facts.known) if constant_extent(loop) is None and a not in exact else None
         if bound is None and a not in exact and not loop.stop.names <= facts.sizes.keys():
             bound = upper_of_rest(loop.stop, facts.known)
@@ -116,7 +117,8 @@ def stage(
         shape.append(loop.stop if bound is None else ZERO + bound)
     packed = Buffer(fresh(name or f"{buffer}.packed", taken), value.dtype, tuple(shape), space, _strides(shape, spare, pad), align)
     to_new = {var(a): var(n) + first[a] for a, n in new.items()}
-    copying: Block = (Store(packed.name, tuple(var(new[a]) for a in axes), substitute(copied, to_new)),)
+    lies = {a: first[a] if whole else ZERO for a in axes}  # where the first of the copy is
+    copying: Block = (Store(packed.name, tuple(var(new[a]) + lies[a] for a in axes), substitute(copied, to_new)),)
     for place in range(len(order) - 1, -1, -1):
         loop = reached[order[place]]
         bad = loop.stop.names & (inside - set(order[:place]))
@@ -129,7 +131,7 @@ def stage(
         over = {x.axis for x in outer if isinstance(x, Loop)}
         if not set(axes) <= over:
             raise StepError(f"stage: what is staged is also read outside {', '.join(sorted(set(axes) - over))}")
-    replacement = {value: load(packed.name, value.dtype, *(var(a) - first[a] for a in axes))}
+    replacement = {value: load(packed.name, value.dtype, *(var(a) - first[a] + lies[a] for a in axes))}
     used = map_expressions((top,), lambda e: substitute(e, replacement) if buffer in e.buffers else e)
     changed = replace_in(scope, top, (Alloc(packed), *copying, *used))
     return replace_loop(kernel, at, lambda loop: (with_body(loop, changed),)) if at else kernel.with_body(changed)
