@@ -103,6 +103,7 @@ def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) 
     from .loops.concurrency import followed, marked
     from .loops.distributed import distributed
     from .loops.in_blocks import in_blocks
+    from .loops.in_flight import in_flight
     from .loops.kept_elements import kept_elements
     from .loops.local_arrays import made_global
     from .loops.staggered import staggered
@@ -116,4 +117,8 @@ def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) 
     if not target.gpu:
         nest = ahead(in_blocks(nest, pairs), pairs, options.strict)
     nest = marked(distributed(around_one(nest, pairs), pairs), pairs)
-    return followed(made_global(nest), pairs) if target.gpu else staggered(nest, pairs)
+    if target.gpu:
+        return followed(made_global(nest), pairs)
+    if target.vector_bytes and not target.threads:  # threads share the rows of each step
+        nest = in_flight(nest, pairs, target)
+    return staggered(nest, pairs)

@@ -1,0 +1,196 @@
+"""Steps of time over arrays that are too large for the second cache: several steps at once, each a row behind the last.
+
+                                                  for b in 0 .. ceil(T / 8):
+                                                    for r in 1 .. M - 1 + …:
+    for t in 0 .. T:                                  for u in 0 .. min(8, T - 8·b):
+      for i in 1 .. M - 1:                →             if 1 <= r - 2·u < M - 1:
+        for j: B[i, j] = f(A, rows i - 1 to i + 1)        for j: B[r - 2·u, j] = f(A, …)
+      for i in 1 .. M - 1:                              if 1 <= r - 1 - 2·u < M - 1:
+        for j: A[i, j] = f(B, rows i - 1 to i + 1)        for j: A[r - 1 - 2·u, j] = f(B, …)
+
+What each step reads is what the one before has just stored, so a row comes from far and goes there once for all steps in flight, in place of once for each loop of each step.  No operation changes, and none that
+needs another comes before it: that is asked of the accesses (`dependence.py`).  How many steps are in flight is decided at run time, by how many bytes a row has, and that there is anything to gain at all: what
+stays in the second cache goes step by step.
+Source: loop skewing; Wolfe, More iteration space tiling (1989); Wonnacott, Using time skewing to eliminate idle time due to memory bandwidth and network limitations (2000).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from operator import add
+from typing import NamedTuple
+
+from ...ir.expr import ONE, ZERO, Expr, both, ceildiv, const, floordiv, maximum, minimum, product, var
+from ...ir.kernel import Alloc, Block, If, Let, Loop, Nest, Store, map_block, reads, statements, substitute_block
+from ...ir.record import record, replace
+from ...ir.renaming import Names, defined, unique_locals
+from ...ir.simplify import simplify
+from ...ir.target import Target
+from ...ir.walks import substitution
+from .dependence import Access, Dependences
+from .domains import Trip
+from .loop_events import Events
+from .loop_records import Event
+from .steady import in_iteration
+
+MOST = 8  # steps in flight: more bring nothing (jacobi_2d of 1300² doubles by hand: 0.70 of the time for one, 0.62, 0.60, 0.59 and 0.56 for 2, 4, 8 and 20)
+LOOPS = 6  # of a step
+BEHIND = 2  # rows, at most, that a loop of a step is behind the one before it
+NEAR = (
+    3,
+    4,
+)  # of the second cache, what rows in flight may take, with two more that these read (heat_3d of 120³ by hand: 0.54, 0.52, 0.58 and 0.72 for 1, 2, 4 and 8)
+READ = 2
+
+
+def in_flight(nest: Nest, pairs: Dependences, target: Target) -> Nest:
+    """The nest with such steps; its loops are marked already."""
+    for time in [s for s in statements(nest.body) if isinstance(s, Loop)]:
+        phases = _phases(time)
+        if phases is None:
+            continue
+        behind = _behind(nest, time, phases, pairs)
+        if behind:
+            names = Names({b.name for b in (*nest.operands, *nest.results)} | set(defined(nest.body)))
+            block = _Flight(nest, time, phases, behind, names, target).block()
+            nest = replace(nest, body=map_block(nest.body, lambda s, time=time, block=block: block if s is time else None))
+    return nest
+
+
+class _Phase(NamedTuple):
+    """A loop of a step: over rows, or at one row."""
+
+    loop: Loop
+    row: Expr | None  # where it stays, if it is over none
+
+    def bounds(self) -> tuple[Expr, Expr]:
+        return (self.loop.start, self.loop.stop) if self.row is None else (self.row, self.row + 1)
+
+    def at(self, row: Expr, names: Names) -> Block:
+        block = unique_locals((self.loop,) if self.row is not None else self.loop.body, names.fresh)
+        return block if self.row is not None else substitute_block(block, {var(self.loop.axis): row})
+
+
+def _phases(time: Loop) -> list[_Phase] | None:
+    """The loops that a step consists of, if it does of nothing else, and they are independent, over rows."""
+    if time.kind != "serial" or time.step is not ONE or not 0 < len(time.body) <= LOOPS:
+        return None
+    found: list[_Phase] = []
+    for s in time.body:
+        if not isinstance(s, Loop) or s.kind != "parallel" or s.step is not ONE or s.start.buffers or s.stop.buffers:
+            return None
+        inside = statements(s.body)
+        own = {t.buffer.name for t in inside if isinstance(t, Alloc)}
+        stores = [t for t in inside if isinstance(t, Store) and t.buffer not in own]
+        if time.axis in s.start.names | s.stop.names or not all(isinstance(t, (Alloc, Let, Loop, Store)) for t in inside):
+            return None
+        rows = {t.index[0] if t.index else None for t in stores}
+        row = rows.pop() if len(rows) == 1 else None
+        if row is var(s.axis) and any(isinstance(t, Loop) for t in s.body) and all(len(t.index) > 1 for t in stores):
+            found.append(_Phase(s, None))
+        elif row is not None and row.is_const:
+            found.append(_Phase(s, row))
+        else:
+            return None
+    return found if any(p.row is None for p in found) else None
+
+
+def _behind(nest: Nest, time: Loop, phases: list[_Phase], pairs: Dependences) -> int:
+    """How many rows a loop of a step must be behind the one before; 0 where none of a few is enough."""
+    found = pairs.events(nest)
+    loops = {id(p.loop): k for k, p in enumerate(phases)}
+    inside = {id(s) for s in statements((time,))}
+    touching: list[tuple[Access, int, int, bool]] = []
+    stored = {e.buffer for e in found.events}
+    for a in (*found.events, *(r for places in found.loads.values() for r in places if r.buffer in stored)):
+        level = next((k for k, t in enumerate(a.loops) if found.loops[t.var] is time), None)
+        if level is None:
+            if isinstance(a, Event) and not inside.isdisjoint(a.stores):
+                return 0
+            continue
+        phase = loops.get(id(found.loops[a.loops[level + 1].var])) if len(a.loops) > level + 1 else None
+        if phase is None:
+            return 0
+        touching.append((in_iteration(a, level, found), level, phase, a in found.events))
+    couples = [(a, p, b, q, d) for a, d, p, x in touching for b, _, q, y in touching if a.buffer == b.buffer and (x or y)]
+    for behind in range(1, BEHIND + 1):
+        if not any(pairs.touch(a, early) for a, p, b, q, d in couples for early in _too_early(a, p, b, q, d, phases, behind, found)):
+            return behind
+    return 0
+
+
+def _too_early(a: Access, p: int, b: Access, q: int, level: int, phases: list[_Phase], behind: int, found: Events) -> Iterator[Access]:
+    """The access of a later loop, or step, where it would come before `a`."""
+    renamed = {t.var: var(f"{t.var.attr}~") for t in b.loops[level:]}
+    rename = substitution(renamed)
+    t, u = a.loops[level].var, renamed[b.loops[level].var]
+
+    def front(x: Access, phase: int) -> Expr:
+        v = x.loops[level + 1].var
+        row = phases[phase].row
+        return (found.starts[v][0] + v if row is None else row) + phase * behind
+
+    mine, its = front(a, p), rename(front(b, q))
+    step = len(phases) * behind
+    orders = [both(t.lt(u), (its + u * step).lt(mine + t * step))]
+    if p < q:
+        orders.append(both(t.eq(u), its.lt(mine)))
+    for early in orders:
+        yield replace(
+            b,
+            index=tuple(map(rename, b.index)),
+            loops=(*b.loops[:level], *(Trip(renamed[x.var], rename(x.count)) for x in b.loops[level:])),
+            guard=both(None if b.guard is None else rename(b.guard), early),
+        )
+
+
+@record
+class _Flight:
+    nest: Nest
+    time: Loop
+    phases: list[_Phase]
+    behind: int
+    names: Names
+    target: Target
+
+    def block(self) -> Block:
+        """The steps in flight, or one after the other where the arrays stay in the second cache."""
+        time, names = self.time, self.names
+        block, row, step = (var(names.fresh(f"{time.axis}.{x}")) for x in ("block", "row", "step"))
+        room, far_away = self._room()
+        far = len(self.phases) * self.behind
+        most, count = (var(names.fresh(f"{time.axis}.{x}")) for x in ("most", "count"))
+        trips = time.stop - time.start
+        begins, ends = zip(*(p.bounds() for p in self.phases), strict=True)
+        rows = [simplify(reduce(f, (x + k * self.behind for k, x in enumerate(xs)))) for f, xs in ((minimum, begins), (maximum, ends))]
+        inside = tuple(self._guarded(p, row - (step * far + k * self.behind)) for k, p in enumerate(self.phases))
+        body = substitute_block(inside, {var(time.axis): time.start + (block * most + step)})
+        for axis, start, stop in ((step, ZERO, count), (row, rows[0], rows[1] + (count - 1) * far)):
+            body = (Loop(axis.attr, start, stop, body, "serial", span=time.span),)
+        body = (Let(count.attr, minimum(most, trips - block * most)), *body)
+        body = (Let(most.attr, minimum(const(MOST), room)), Loop(block.attr, ZERO, ceildiv(trips, most), body, "serial", span=time.span))
+        worth = both(far_away, ONE.le(room))
+        assert worth is not None
+        return (If(worth, body, (time,)),)
+
+    def _guarded(self, phase: _Phase, row: Expr) -> If:
+        start, stop = phase.bounds()
+        inside = both(start.le(row), row.lt(stop)) if phase.row is None else row.eq(phase.row)
+        assert inside is not None
+        return If(inside, phase.at(row, self.names))
+
+    def _room(self) -> tuple[Expr, Expr]:
+        """How many may be in flight, and whether the arrays are larger than the cache."""
+        inside = statements((self.time,))
+        touched = {s.buffer for s in inside if isinstance(s, Store)} | {n.attr for n in reads((self.time,))}
+        touched -= {s.buffer.name for s in inside if isinstance(s, Alloc)}
+        local = [s.buffer for s in statements(self.nest.body) if isinstance(s, Alloc)]
+        every = (*self.nest.operands, *self.nest.results, *local)
+        arrays = {b.name: b for b in every if b.name in touched and len(b.shape) > 1}.values()
+        row, whole = (reduce(add, (product(b.shape[k:]) * b.dtype.bytes for b in arrays)) for k in (1, 0))
+        rows = floordiv(const(self.target.l2 * NEAR[0] // NEAR[1]), maximum(ONE, row)) - READ
+        return simplify(floordiv(rows, const(len(self.phases) * self.behind))), const(self.target.l2).lt(simplify(whole))
+
+
+__all__ = ["in_flight"]
