@@ -85,6 +85,8 @@ def _phases(time: Loop) -> list[_Phase] | None:
         stores = [t for t in inside if isinstance(t, Store) and t.buffer not in own]
         if time.axis in s.start.names | s.stop.names or not all(isinstance(t, (Alloc, Let, Loop, Store)) for t in inside):
             return None
+        if any(time.axis in e.names for t in stores for e in t.index):  # each step stores other elements: there is nothing to hand on
+            return None
         rows = {t.index[0] if t.index else None for t in stores}
         row = rows.pop() if len(rows) == 1 else None
         if row is var(s.axis) and any(isinstance(t, Loop) for t in s.body) and all(len(t.index) > 1 for t in stores):
