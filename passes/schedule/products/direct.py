@@ -337,6 +337,7 @@ class _Nest:
         plan.do("reorder", *self.reduced, r, c)
         for depth in self.reduced:
             plan.tried("confine", depth)
+        tile.wanted()
         for buffer in guarded:  # what is asked of each element is asked once for all rows
             plan.do("stage", buffer, c, at=self.reduced[-1], space="register")
             plan.do("vectorize", f"{c}.s")

@@ -17,6 +17,7 @@ from ....ir.expr import Expr, const
 from ..cost import OWN_ROWS, Blocking
 from ..plan import Plan
 from ..roles import Contraction
+from ..steps.skips import is_masked
 from .direct import tried_where
 from .tiles import RegisterTile, turned
 
@@ -38,7 +39,8 @@ def _schedule(plan: Plan, found: Contraction, block: Blocking) -> None:
     if length is None or length > block.depth:
         whole = plan.kernel
         plan.do("split", depth, block.depth)
-        if refused := plan.tried("accumulate", f"{depth}.0", into=found.output, outside=row):
+        masked = is_masked(whole, found.accumulator.name, row, column) and "what a mask leaves out is not summed up, and would be read"
+        if refused := masked or plan.tried("accumulate", f"{depth}.0", into=found.output, outside=row):
             plan.kernel = whole
             plan.note(f"panels as long as the reduction: {refused}")
         else:

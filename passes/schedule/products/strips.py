@@ -36,6 +36,7 @@ from ..cost import (
 )
 from ..plan import Plan
 from ..roles import Contraction
+from ..steps.skips import is_masked
 from ..tree import all_loops, loads_in
 from .direct import tried_where
 from .tiles import RegisterTile
@@ -91,7 +92,10 @@ def _worth(plan: Plan, found: Contraction, block: Blocking, once: int, piece: in
 
 
 def _in_pieces(plan: Plan, found: Contraction, block: Blocking, piece: int) -> bool:
-    """Whether the output can hold the sums of one piece of the reduction while the next is worked off: not where something is made of the sums in the end, which rows that the last tile has twice would find."""
+    """Whether the output can hold the sums of one piece of the reduction while the next is worked off: not where something is made of the sums in the end, which rows that the last tile has twice would find, or a mask leaves tiles out,
+    of which the next piece would read what nobody has stored."""
+    if is_masked(plan.kernel, found.accumulator.name, found.rows[0], found.column):
+        return False
     part = plan.another()
     with part.attempt() as attempt:
         _cut(part, found, piece)
@@ -187,3 +191,4 @@ def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, s
             if not plan.tried("stage", buffer, tiles, r, depth, at=at, whole=tiles if tile.confined else ""):
                 vectors_inside(plan, [plan.loop(plan.copying(plan.newest(before), before)[-1])])
     tile.finish()
+    tile.wanted()
