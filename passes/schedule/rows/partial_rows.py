@@ -1,12 +1,13 @@
-"""Rows of a few elements: what a loop over rows that stores several of each means for its vectors, and which rows are vectors of their own."""
+"""Rows of a few elements: what a loop over rows that stores several of each means for its vectors, and which rows are vectors of their own; and rows of which a mask leaves a part."""
 
 from __future__ import annotations
 
-from ....ir.kernel import Block, Buffer, Let, Store, statements
+from ....ir.kernel import Block, Buffer, Let, Loop, Store, statements
 from ....ir.walks import postorder
 from .. import cost
 from ..affine import stride
 from ..plan import Plan
+from ..roles import innermost, shape
 from ..steps.tables import cost as evaluation
 
 
@@ -35,3 +36,10 @@ def own_vector(body: Block, extent: int, width: int) -> int:
     """
     dear = any(evaluation(e) > cost.LONG_ROWS for s in statements(body) for e in s.expressions())
     return min(width, max(cost.OWN_VECTOR, 1 << (extent - 1).bit_length())) if extent >= cost.OWN_VECTOR or (extent > 1 and dear) else 0
+
+
+def confined(plan: Plan, loops: list[Loop]) -> list[Loop]:
+    """The innermost loops, of which sums begin and end where a mask of the row does."""
+    found = [x.axis for x in loops if not plan.tried("confine", x.axis)]
+    plan.note(*(f"`{axis}` begins and ends where a mask of the row does" for axis in found))
+    return innermost(shape(plan.kernel).body) if found else loops

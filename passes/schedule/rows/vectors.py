@@ -26,7 +26,7 @@ from .joined_axes import joined, positions_as_data
 from .joined_passes import joined_passes
 from .lines import aligned, chooses
 from .longer_rows import longest
-from .partial_rows import computed_long, own_vector, stored_in_part
+from .partial_rows import computed_long, confined, own_vector, stored_in_part
 from .parts import parted
 from .several_rows import several_rows
 from .side_by_side import rows_side_by_side
@@ -51,7 +51,7 @@ def vectors(plan: Plan) -> None:
         if column is not None and _column(plan, column):
             return
         again = form.chain and any(x.kind == "reduce" for x in inner)  # there are loops that read rows again, and may ask for the next
-        vectors_inside(plan, inner if form.chain else chunks(plan), strips=cost.ACCUMULATORS if again else 1)
+        vectors_inside(plan, confined(plan, inner) if form.chain else chunks(plan), strips=cost.ACCUMULATORS if again else 1)
     if several_rows(plan, cost.rows_together(plan.target)):
         return
     prefetched(plan)

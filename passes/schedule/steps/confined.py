@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from ....ir.bounds import fact
 from ....ir.conditions import conjuncts
-from ....ir.expr import ONE, ZERO, Expr, const, floordiv, maximum, minimum, var
-from ....ir.kernel import Kernel, Loop, Store, identity_of, statements
+from ....ir.expr import ONE, TRUE, ZERO, Expr, const, floordiv, maximum, minimum, var
+from ....ir.kernel import Kernel, Loop, Store, identity_of, map_expressions, statements
 from ....ir.polynomial import expr, is_constant, linear
 from ....ir.record import replace
-from ..affine import constant_extent, extreme, minus
-from ..tree import Facts, StepError, around, replace_loop
+from ....ir.simplify import simplify
+from ....ir.walks import substitute
+from ..affine import constant_extent, extreme, inside, minus
+from ..tree import Facts, StepError, around, replace_loop, simple
 
 
 def confine(kernel: Kernel, facts: Facts, depth: str) -> Kernel:
@@ -36,15 +38,21 @@ def confine(kernel: Kernel, facts: Facts, depth: str) -> Kernel:
     outside = {s.axis: s.kind not in ("reduce", "serial") for s in path[:-1] if isinstance(s, Loop)}
     inner = {s.axis: n - 1 for s in statements(loop.body) if isinstance(s, Loop) and s.start is ZERO and (n := constant_extent(s))}
     start, stop = loop.start, loop.stop
+    done: dict[Expr, Expr] = {}
     for condition in _masks(store.value, identity_of(store.combiner, store.value.dtype), facts.strict):
-        for low, end in _ends(condition, depth, inner):
+        found = _ends(condition, depth, inner)
+        for low, end in found:
             names = (low or end or ZERO).names
             if names <= outside.keys() | facts.sizes.keys() and any(outside.get(x) for x in names):
                 start = start if low is None else maximum(start, low)
                 stop = stop if end is None else minimum(stop, end)
+                if len(found) == 1 and condition.names.isdisjoint(inner):
+                    done[condition] = TRUE
     if start is loop.start and stop is loop.stop:
         raise StepError(f"confine: no mask of what `{depth}` adds up moves with a loop around it")
-    return replace_loop(kernel, depth, lambda x: (replace(x, start=start, stop=stop),))
+    known = inside(path[:-1], facts.known)
+    body = map_expressions(loop.body, lambda e: simple(substitute(e, done))) if done else loop.body
+    return replace_loop(kernel, depth, lambda x: (replace(x, start=simplify(start, known), stop=simplify(stop, known), body=body),))
 
 
 def _masks(value: Expr, nothing: Expr, strict: bool) -> Iterator[Expr]:
@@ -59,8 +67,9 @@ def _masks(value: Expr, nothing: Expr, strict: bool) -> Iterator[Expr]:
             stack += n.args
 
 
-def _ends(condition: Expr, depth: str, inner: dict[str, int]) -> Iterator[tuple[Expr | None, Expr | None]]:
+def _ends(condition: Expr, depth: str, inner: dict[str, int]) -> list[tuple[Expr | None, Expr | None]]:
     """Where along the reduction a condition on positions may hold first, or no longer, for some iteration of the inner loops."""
+    ends: list[tuple[Expr | None, Expr | None]] = []
     for p in fact(condition):
         found = linear(p, var(depth))
         if found is None or not is_constant(found[0]):
@@ -74,6 +83,7 @@ def _ends(condition: Expr, depth: str, inner: dict[str, int]) -> Iterator[tuple[
         if rest.buffers or not rest.names.isdisjoint({*inner, depth}):
             continue
         if slope > 0:
-            yield minus(ZERO, floordiv(rest, const(slope))), None
+            ends.append((minus(ZERO, floordiv(rest, const(slope))), None))
         else:
-            yield None, floordiv(rest, const(-slope)) + 1
+            ends.append((None, floordiv(rest, const(-slope)) + 1))
+    return ends
