@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import luminal
@@ -9,18 +10,20 @@ import numpy as np
 import pytest
 from luminal.ir import text
 from luminal.ir.interpret.program import run
+from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.passes.uncollapse import uncollapse
 
-PLAIN = Target(runtime="clang", name="plain", describe="plain", vector_bytes=32)
+PLAIN = Target(runtime="clang", name="plain", describe="plain", vector_bytes=32, threads=True)
+MORE = "for x in 0 .. A:\n  for i in 0 .. C:\n    for j in 0 .. C:\n      Y[x] = Y[x] + Z[x % C]"
 HEAD = "program p v1\nsize A\nsize B\nsize C\nsize D\nin X: f32[A]\nin Z: f32[B, C, 2]\nout Y: f32[A]\n\n"
 FUNCTION = "function f(const f32* X, const f32* Z, f32* Y, i64 A, i64 B, i64 C, i64 D):\n"
 
 
-def changed(body: str) -> tuple[str, str]:
+def changed(body: str, target: Target = PLAIN) -> tuple[str, str]:
     """The program of a function with this body, before and after the pass, which shows and reads back as it is."""
     before = HEAD + FUNCTION + "".join(f"  {line}\n" for line in body.split("\n")) + "\nentry:\n  call f(X, Z, Y, A, B, C, D)\n"
-    found = uncollapse(text.read(before), PLAIN, Options())
+    found = uncollapse(text.read(before), target, Options())
     shown = text.show(found)
     assert text.read(shown) == found
     return before, shown
@@ -51,12 +54,23 @@ def test_the_outer_one_of_them_may_be_two() -> None:
         "for x in 0 .. A:\n  let d: i64 = x + 1\n  Y[x] = X[x // d]",  # by something else in each iteration
         "for x in 0 .. A parallel:\n  Y[x] = X[x % C]",  # threads share it
         "for x in 0 .. A step 2:\n  Y[x] = X[x % C]",
-        "for x in 0 .. A:\n  for i in 0 .. C:\n    for j in 0 .. C:\n      Y[x] = Y[x] + Z[x % C]",  # more work, beside which nobody sees a division
+        MORE,  # beside which nobody sees a division
     ],
 )
 def test_others_stay(body: str) -> None:
     before, after = changed(body)
     assert text.read(before) == text.read(after)
+
+
+def test_without_threads_no_loop_need_stand_for_two() -> None:
+    """The address of each row of a tile would hold the quotient, and clang would keep no tile in registers."""
+    assert "%" not in changed(MORE, replace(PLAIN, threads=False))[1]
+    f = luminal.compile("matmul", config={"OMP": False}, target="x86-64-v4")
+    assert len(re.findall(r"(mod|floordiv)_i64\(i_j_\w*, t", f.source)) < 20  # left in blocks of packed panels alone; of all tiles there were 65
+    for batch, m, k, n in ((1, 5, 3, 7), (3, 70, 20, 50), (2, 33, 40, 130), (2, 1, 9, 64), (0, 4, 4, 4)):
+        rng = np.random.default_rng(n)
+        a, b = rng.integers(-9, 9, (batch, m, k)).astype(np.float32), rng.integers(-9, 9, (batch, k, n)).astype(np.float32)
+        np.testing.assert_array_equal(f(a, b), a @ b)
 
 
 @pytest.mark.parametrize("body", [ROWS, THREE], ids=["rows", "three"])
