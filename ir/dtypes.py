@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -10,44 +9,28 @@ if TYPE_CHECKING:
     import numpy
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    name: str  # "f32"; a vector of 16 is "f32x16"
-    kind: str  # float | int | uint | bool | complex
-    bits: int  # of one element in memory
-    lanes: int = 1
+    """Written out, with what is asked of one most as attributes: compiled ahead of time they are fields of a structure, and every expression is asked for them."""
 
-    @property
-    def bytes(self) -> int:
-        """Size in memory of the whole value, lanes included."""
-        return self.bits // 8 * self.lanes
+    __slots__ = ("_vectors", "bits", "bytes", "element", "is_complex", "is_float", "is_inexact", "is_integer", "kind", "lanes", "name")
 
-    @property
-    def is_float(self) -> bool:
-        return self.kind == "float"
-
-    @property
-    def is_complex(self) -> bool:
-        return self.kind == "complex"
-
-    @property
-    def is_inexact(self) -> bool:
-        """A float or a complex number: results are rounded."""
-        return self.kind in ("float", "complex")
+    def __init__(self, name: str, kind: str, bits: int, lanes: int = 1, element: DType | None = None) -> None:
+        self.name: Final = name  # "f32"; a vector of 16 is "f32x16"
+        self.kind: Final = kind  # float | int | uint | bool | complex
+        self.bits: Final = bits  # of one element in memory
+        self.lanes: Final = lanes
+        self.element: Final[DType] = element or self
+        self.bytes: Final = bits // 8 * lanes  # of the whole value in memory, lanes included
+        self.is_float: Final = kind == "float"
+        self.is_complex: Final = kind == "complex"
+        self.is_inexact: Final = kind in ("float", "complex")  # a float or a complex number: results are rounded
+        self.is_integer: Final = kind in ("int", "uint")  # signed or unsigned; bool is neither integer nor float
+        self._vectors: Final[dict[int, DType]] = {1: self}
 
     @property
     def part(self) -> DType:
         """What a component of a complex number is (f32 of c64); every other type itself."""
         return f32 if self.is_complex else self
-
-    @property
-    def is_integer(self) -> bool:
-        """Signed or unsigned integer; bool is neither integer nor float."""
-        return self.kind in ("int", "uint")
-
-    @property
-    def element(self) -> DType:
-        return self if self.lanes == 1 else DTYPES[self.name.rsplit("x", 1)[0]]
 
     @property
     def min(self) -> int | float:
@@ -72,22 +55,30 @@ class DType:
 
     def vector(self, lanes: int) -> DType:
         """The vector type of `lanes` elements of this (scalar) type; the type itself for one lane."""
-        return self if lanes == 1 else _vector(self, lanes)
+        found = self._vectors.get(lanes)
+        if found is None:
+            assert self.lanes == 1
+            found = self._vectors[lanes] = DType(f"{self.name}x{lanes}", self.kind, self.bits, lanes, self)
+        return found
 
     def __repr__(self) -> str:
         return self.name
 
 
-@cache
-def _vector(element: DType, lanes: int) -> DType:
-    assert element.lanes == 1
-    return DType(f"{element.name}x{lanes}", element.kind, element.bits, lanes)
-
-
-f64, f32, f16, bf16 = DType("f64", "float", 64), DType("f32", "float", 32), DType("f16", "float", 16), DType("bf16", "float", 16)
-f8e4m3, f8e5m2 = DType("f8e4m3", "float", 8), DType("f8e5m2", "float", 8)
-i64, i32, i16, i8 = DType("i64", "int", 64), DType("i32", "int", 32), DType("i16", "int", 16), DType("i8", "int", 8)
-u64, u32, u16, u8 = DType("u64", "uint", 64), DType("u32", "uint", 32), DType("u16", "uint", 16), DType("u8", "uint", 8)
+f64: Final = DType("f64", "float", 64)
+f32: Final = DType("f32", "float", 32)
+f16: Final = DType("f16", "float", 16)
+bf16: Final = DType("bf16", "float", 16)
+f8e4m3: Final = DType("f8e4m3", "float", 8)
+f8e5m2: Final = DType("f8e5m2", "float", 8)
+i64: Final = DType("i64", "int", 64)
+i32: Final = DType("i32", "int", 32)
+i16: Final = DType("i16", "int", 16)
+i8: Final = DType("i8", "int", 8)
+u64: Final = DType("u64", "uint", 64)
+u32: Final = DType("u32", "uint", 32)
+u16: Final = DType("u16", "uint", 16)
+u8: Final = DType("u8", "uint", 8)
 bool_: Final = DType("bool", "bool", 8)
 c64: Final = DType("c64", "complex", 64)
 

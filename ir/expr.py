@@ -163,7 +163,13 @@ _KINDS: Final = dict.fromkeys(FUNCTIONS, LONG) | {
 
 def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -> Expr:
     """The one expression with these parts.  No folding happens here."""
-    key = (op, dtype, args, attr) if op != "const" else (dtype, type(attr), struct.pack("<d", attr) if type(attr) is float else attr)
+    key: tuple[Any, ...]
+    if len(args) == 2:  # most have two operands: a tuple within the tuple takes longer to look up
+        key = (op, dtype, attr, args[0], args[1])
+    elif op == "const":
+        key = (dtype, type(attr), struct.pack("<d", attr) if type(attr) is float else attr)
+    else:
+        key = (op, dtype, args, attr)
     known = _interned.get(key)
     if known is not None:
         return known
@@ -194,6 +200,12 @@ def make(op: str, dtype: DType, args: tuple[Expr, ...] = (), attr: Any = None) -
     if len(_interned) > _room:
         _sweep()
     return found
+
+
+def _of_two(op: str, dtype: DType, a: Expr, b: Expr) -> Expr:
+    """`make`, where it is nearly always there already."""
+    known = _interned.get((op, dtype, None, a, b))
+    return make(op, dtype, (a, b)) if known is None else known
 
 
 # ---- leaves
@@ -364,7 +376,7 @@ def add(a: Expr, b: Expr) -> Expr:
     if b.is_const and a.op == "add" and a.args[1].is_const:
         return add(a.args[0], const(a.args[1].attr + b.attr))
     assert a.dtype is b.dtype
-    return make("add", a.dtype, (a, b))
+    return _of_two("add", a.dtype, a, b)
 
 
 def mul(a: Expr, b: Expr) -> Expr:
@@ -377,7 +389,7 @@ def mul(a: Expr, b: Expr) -> Expr:
     if b.is_const and a.op == "mul" and a.args[1].is_const:
         return mul(a.args[0], const(a.args[1].attr * b.attr))
     assert a.dtype is b.dtype
-    return make("mul", a.dtype, (a, b))
+    return _of_two("mul", a.dtype, a, b)
 
 
 def floordiv(a: Expr, b: Expr) -> Expr:
@@ -385,7 +397,8 @@ def floordiv(a: Expr, b: Expr) -> Expr:
         return a
     if a.is_const and b.is_const and b.attr != 0:
         return const(a.attr // b.attr)
-    return call("floordiv", a, b)
+    assert a.dtype is b.dtype
+    return _of_two("floordiv", a.dtype, a, b)
 
 
 def mod(a: Expr, b: Expr) -> Expr:
@@ -393,7 +406,8 @@ def mod(a: Expr, b: Expr) -> Expr:
         return ZERO
     if a.is_const and b.is_const and b.attr != 0:
         return const(a.attr % b.attr)
-    return call("mod", a, b)
+    assert a.dtype is b.dtype
+    return _of_two("mod", a.dtype, a, b)
 
 
 def ceildiv(a: Expr, b: Expr | int) -> Expr:

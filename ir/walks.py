@@ -102,14 +102,18 @@ def rebuild(node: Expr, args: tuple[Expr, ...]) -> Expr:
     """The same operator on other operands.  Integer index arithmetic is folded again on the way."""
     if args == node.args:
         return node
-    if node.dtype is INDEX and node.op in _FOLDING:
-        return _FOLDING[node.op](*args)
+    if node.dtype is INDEX and len(args) == 2:
+        a, b = args
+        if node.op == "add":
+            return add(a, b)
+        if node.op == "mul":
+            return mul(a, b)
+        if node.op in _FOLDING:
+            return _FOLDING[node.op](a, b)
     return make(node.op, node.dtype, args, node.attr)
 
 
-_FOLDING: Final[dict[str, Callable[..., Expr]]] = {
-    "add": add, "mul": mul, "floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum,
-}  # fmt: skip
+_FOLDING: Final[dict[str, Callable[[Expr, Expr], Expr]]] = {"floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum}
 
 
 def rewrite(root: Expr, rule: Callable[[Expr], Expr | None], done: dict[Expr, Expr] | None = None) -> Expr:

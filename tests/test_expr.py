@@ -24,6 +24,7 @@ def test_the_dead_are_swept_and_the_living_stay() -> None:
     for k, e in enumerate(kept):
         assert size("N") * k + load("A", INDEX, var("i") + k) is e
         assert make(e.op, e.dtype, e.args, e.attr) is e
+    assert call("floordiv", size("N"), const(4)) is size("N") // 4 and call("mod", size("N"), const(4)) is size("N") % 4
 
 
 def test_an_expression_knows_its_names_buffers_and_whether_it_is_a_position() -> None:
