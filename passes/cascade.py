@@ -28,7 +28,22 @@ from typing import Any
 from ..ir.bounds import Known
 from ..ir.dtypes import INDEX, DType, bool_
 from ..ir.expr import ONE, ZERO, axis, both
-from ..ir.graph import Graph, Node, View, const_node, elementwise, identity, iota_node, postorder, reduce_node, rewrite, scalar, state_count
+from ..ir.graph import (
+    Graph,
+    Node,
+    View,
+    condition_of,
+    const_node,
+    elementwise,
+    identity,
+    iota_node,
+    postorder,
+    reduce_node,
+    rewrite,
+    scalar,
+    state_count,
+    truth,
+)
 from ..ir.instructions import FRAGMENTS, INSTRUCTIONS
 from ..ir.primops import OPS
 from ..ir.simplify import assuming, prove_le
@@ -281,12 +296,18 @@ class Finder:
         )
 
     def where_kept(self, n: Node, kept: View, factor: View) -> View:
-        """A factor, or 1 where nothing is kept: of the rows alone where it has no other axes."""
-        zero = const_node(False if kept.dtype is bool_ else 0.0, kept.dtype)
-        none = elementwise("equal", kept.node.shape, identity(kept.node), scalar(zero))
+        """A factor, or 1 where nothing is kept: of the rows alone where it has no other axes.  What positions decide is asked where the factor is, and no tensor."""
         own = {e: axis(k) for k, e in enumerate(kept.index)}
         one = scalar(const_node(1.0, n.dtype))
-        if factor.domain is None and own.keys() >= {a for e in factor.index for a in leaves(e, "axis")}:
+        alone = factor.domain is None and own.keys() >= {a for e in factor.index for a in leaves(e, "axis")}
+        condition = condition_of(kept.node.args[0]) if kept.node.op == "contiguous" else None
+        if condition is not None and alone:
+            return View(elementwise("where", kept.node.shape, truth(condition), factor.through(own), one), kept.index)
+        if condition is not None:
+            return identity(elementwise("where", n.shape, truth(condition).through({a: e for e, a in own.items()}), factor, one))
+        zero = const_node(False if kept.dtype is bool_ else 0.0, kept.dtype)
+        none = elementwise("equal", kept.node.shape, identity(kept.node), scalar(zero))
+        if alone:
             return View(elementwise("where", kept.node.shape, identity(none), one, factor.through(own)), kept.index)
         return identity(elementwise("where", n.shape, View(none, kept.index), one, factor))
 

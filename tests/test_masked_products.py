@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
-from luminal.ir.kernel import loads_in, statements
+from luminal.ir.kernel import Loop, loads_in, statements
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
@@ -89,3 +89,21 @@ def test_every_plan_of_a_product_leaves_tiles_out(text: str) -> None:
     """In place, in strips, in panels: each variant that has register tiles."""
     variants = "\n".join(schedules(text)).split("variant")
     assert sum("\nskip " in v for v in variants) >= 3
+
+
+SCALED = """(composite scaled ((A{f32}[K N]) -> (C{f32}[N N]))
+  (setf x (/ A (sqrt (sum (* A A) :axis 0))))
+  (dotimes (i N) (loop (j (+ i 1) N) (setf (aref C i j) 0.0) (dotimes (k K) (incf (aref C i j) (* (aref x k i) (aref x k j)))))))"""
+
+
+@needs_cc
+def test_what_is_taken_out_of_a_masked_sum_needs_no_tensor_of_the_mask() -> None:
+    (found,) = compilations(SCALED, Settings(runtime="clang", target="x86-64-v3"))
+    *_, product = found.run("make_nests").kernels
+    assert len(product.buffers) == 3
+    assert sum(isinstance(s, Loop) and s.kind == "reduce" for s in statements(product.body)) == 1  # nor a sum of truths
+    f, rng = luminal.compile(SCALED), np.random.default_rng(SEED)
+    for n, k in SIZES:
+        a = rng.standard_normal((k, n)).astype(np.float32)
+        x = a.astype(np.float64) / np.sqrt((a.astype(np.float64) ** 2).sum(0))
+        np.testing.assert_allclose(f(a), np.triu(x.T @ x, 1), rtol=1e-3, atol=1e-3, err_msg=f"seed {SEED}, N={n}, K={k}")

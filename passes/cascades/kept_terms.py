@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from ...ir.bounds import Known
 from ...ir.expr import ONE, ZERO, Expr, axis, both, call, const, where
-from ...ir.graph import Node, View, elementwise, identity, node_of, postorder, reduce_node
+from ...ir.graph import Node, View, condition_of, elementwise, identity, node_of, postorder, reduce_node, truth
 from ...ir.primops import OPS
 from ...ir.simplify import assuming, prove, prove_le
 from ...ir.walks import substitute
@@ -31,7 +31,10 @@ def kept_terms(n: Node, under: Iterable[View], place: tuple[int, ...], known: Kn
     test, *others = (c.through(inside) for c in conditions)
     for other in others:
         test = identity(elementwise("bit_and", shape, test, other))
-    if all(a < n.rank for a in moving) and all(prove_le(ONE, e, known) for e in n.attr.extents):  # all terms or none: one is asked
+    maybe_none = [ONE.le(e) for e in n.attr.extents if not prove_le(ONE, e, known)]
+    position = condition_of(test)
+    if all(a < n.rank for a in moving) and (position is not None or not maybe_none):  # all terms or none: one is asked
+        test = test if position is None else truth(both(position, *maybe_none))
         ends = {axis(len(rows) + k): ZERO for k in range(len(n.attr.extents))}
         return View(node_of(test.through(ends), shape[: len(rows)]), tuple(axis(a) for a in rows))
     return View(reduce_node("or", shape[: len(rows)], n.attr.extents, test, n.span), tuple(axis(a) for a in rows))

@@ -274,10 +274,10 @@ class _Contract:
             self.tiles.tensorize(self.instruction)
         if self.exchanged:
             self.across()
+        self.tiles.wanted()
         self.tiles.finish()
         if not self.instruction:
             self.tiles.ahead(f"{self.row}.0.1", f"{self.roles.column}.0")
-        self.tiles.wanted()
         self.plan.do("region", queue="" if self.instruction else self.work)
         self.plan.note(*self.block.reasons)
 

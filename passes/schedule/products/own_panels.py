@@ -62,7 +62,7 @@ def _schedule(plan: Plan, found: Contraction, block: Blocking) -> None:
         around = plan.copying(packed, before)[:-2]
         turned(plan, packed, before)
         plan.do("parallel", plan.collapsed(around))
-    tile.finish()
     tile.wanted()
+    tile.finish()
     plan.do("parallel", plan.collapsed((*outer, f"{column}.0")))
     plan.do("region")

@@ -190,5 +190,5 @@ def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, s
             r, _ = tile.compute()
             if not plan.tried("stage", buffer, tiles, r, depth, at=at, whole=tiles if tile.confined else ""):
                 vectors_inside(plan, [plan.loop(plan.copying(plan.newest(before), before)[-1])])
-    tile.finish()
     tile.wanted()
+    tile.finish()

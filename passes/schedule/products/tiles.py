@@ -149,7 +149,7 @@ class RegisterTile:
             plan.note(f"while a tile is summed up, the lines come of {', '.join(f'`{b}`' for b in asked)} that it is put together with, or stored in")
 
     def wanted(self) -> None:
-        """Where a mask of the result holds nowhere in a tile, nothing is added up."""
+        """Where a mask of the result holds nowhere in a tile, nothing is added up: before `finish`, which asks of whole tiles what it can."""
         if not self.plan.tried("skip", self.depth):
             self.plan.note("tiles of which the mask of the result leaves nothing are not summed up")
 

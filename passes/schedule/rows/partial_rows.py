@@ -39,7 +39,8 @@ def own_vector(body: Block, extent: int, width: int) -> int:
 
 
 def confined(plan: Plan, loops: list[Loop]) -> list[Loop]:
-    """The innermost loops, of which sums begin and end where a mask of the row does."""
-    found = [x.axis for x in loops if not plan.tried("confine", x.axis)]
+    """The innermost loops, of which sums begin and end where a mask of the row does; but for those of fewer terms than a vector of floats has lanes, which are written out."""
+    few = plan.target.vector_bytes // 4
+    found = [x.axis for x in loops if not 0 < (plan.at_most(x.axis) or 0) <= few and not plan.tried("confine", x.axis)]
     plan.note(*(f"`{axis}` begins and ends where a mask of the row does" for axis in found))
     return innermost(shape(plan.kernel).body) if found else loops

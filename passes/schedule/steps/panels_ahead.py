@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....ir.bounds import Known
 from ....ir.expr import FALSE, ONE, TRUE, ZERO, Expr, ceildiv, const, mod, product, var, where
-from ....ir.kernel import Block, Kernel, Let, Loop, Prefetch, Store, nested, reads, statements, with_body
+from ....ir.kernel import Block, If, Kernel, Let, Loop, Prefetch, Store, nested, reads, statements, with_body
 from ....ir.record import replace
 from ....ir.simplify import simplify
 from ....ir.target import LINE
@@ -183,9 +183,10 @@ def prefetch_tile(kernel: Kernel, facts: Facts, buffer: str, depth: str) -> Kern
     """
     held, path = facts.buffers.get(buffer), list(around(kernel, depth))
     loop, outer = path.pop(), path.pop() if path else kernel
+    top, outer = (outer, path.pop() if path else kernel) if isinstance(outer, If) else (loop, outer)  # tiles of which nothing is read are left out
     if held is None or not isinstance(outer, (Kernel, Loop)):
         raise StepError(f"prefetch_tile: `{buffer}` is no operand, or `{depth}` stands in no loop")
-    behind = outer.body[outer.body.index(loop) + 1 :]
+    behind = outer.body[outer.body.index(top) + 1 :]
     lets = {s.name for s in statements(behind) if isinstance(s, Let)}
     for rows in (x for x in all_loops(behind) if x.kind == "unroll" and x.start is ZERO):
         vectors = [x for x in all_loops(rows.body) if x.kind == "vector"]
