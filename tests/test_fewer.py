@@ -1,0 +1,37 @@
+"""The last tiles of packed panels add up half of their columns, or rows, where these hold all that is left."""
+
+from __future__ import annotations
+
+import luminal
+import numpy as np
+import pytest
+from compilers import needs_cc
+from luminal.compiler import Settings, compilations
+
+TYPES = {"f32": np.float32, "f64": np.float64}
+
+
+def steps(target: str, sizes: dict[str, int] | None = None) -> list[str]:
+    (found,) = compilations("matmul", Settings(runtime="clang", target=target, sizes=sizes or {}))
+    return [line for k in found.run("schedule").kernels for line in k.schedule if line.startswith("fewer ")]
+
+
+def test_which() -> None:
+    assert [line.split()[-1] for line in steps("x86-64-v4")] == ["16", "7"]
+    assert not steps("x86-64-v3")  # half of its tiles would wait for one another
+
+
+@pytest.mark.parametrize(("rows", "columns", "found"), [(2050, 2056, ["16", "7"]), (2050, 2076, ["7"]), (2044, 2056, ["16"]), (2044, 2048, [])])
+def test_where_the_sizes_are_known_only_where_there_are_such_tiles(rows: int, columns: int, found: list[str]) -> None:
+    assert [line.split()[-1] for line in steps("x86-64-v4", {"M": rows, "N": columns, "K": 2000})] == found
+
+
+@needs_cc
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_values(dtype: str) -> None:
+    f = luminal.compile("matmul", dtype={"T": dtype}, runtime="clang", target="native")
+    rng = np.random.default_rng(3)
+    for m, n, k in ((146, 136, 1030), (147, 149, 1030), (148, 129, 1030), (153, 144, 1030), (154, 160, 1030)):
+        a, b = (rng.standard_normal(shape).astype(TYPES[dtype]) for shape in ((m, k), (k, n)))
+        wanted = a.astype(np.float64) @ b.astype(np.float64)
+        np.testing.assert_allclose(f(a, b), wanted, atol=1e-3 if dtype == "f32" else 1e-11, err_msg=f"{m}×{n}×{k}")
