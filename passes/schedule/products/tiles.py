@@ -14,6 +14,7 @@ from ....ir.kernel import If, Kernel, Let, Loop, Store, statements
 from ....ir.record import changing
 from ....ir.simplify import simplify
 from ....ir.walks import postorder
+from ... import costs
 from .. import cost
 from ..affine import constant_extent, step_within, stride
 from ..plan import Plan
@@ -277,7 +278,12 @@ class RegisterTile:
         while nests := self.nests(acc):  # steps make new nests: rounds until all are marked
             for outer, inner in nests:
                 first_lanes = self.in_lanes(inner)
-                if first_lanes and cost.first_lanes(plan.target) and constant_extent(inner) is not None:
+                if (
+                    first_lanes
+                    and cost.first_lanes(plan.target)
+                    and constant_extent(inner) is not None
+                    and (outer.axis in border or not _dear(inner))
+                ):
                     self.marked(outer, inner)
                 elif outer.axis in border and not first_lanes:
                     self.through_memory(outer, inner)
@@ -308,17 +314,20 @@ class RegisterTile:
             self.plan.do("spill", self.accumulator, outer.axis)
 
     def in_lanes(self, inner: Loop) -> bool:
-        """Whether the loop is vectors under guards that only the first lanes pass: then what it touches in memory is consecutive, and no other choice hides a load."""
+        """Whether the loop is vectors under guards that only the first lanes pass: then what it touches in memory is consecutive, and no other choice hides a load.  Where functions are computed values may be named, and choices be the same for all
+        lanes, or guards themselves: so few lanes of a sum in pieces cost as much as a tile in memory, but functions are not computed one by one."""
         found = statements(inner.body)
+        dear = _dear(inner)
         for s in found:
             if isinstance(s, If) and not s.orelse:
                 continue
-            if not isinstance(s, Store):
+            if not isinstance(s, (Let, Store) if dear else Store):
                 return False
             moving = [self.address(n) for n in loads_in(*s.expressions()) if n.attr in self.plan.facts.buffers]
-            if s.buffer in self.plan.facts.buffers:
+            if isinstance(s, Store) and s.buffer in self.plan.facts.buffers:
                 moving.append(self.plan.facts.buffers[s.buffer].address(s.index))
-            if any(stride(a, inner.axis) not in (0, 1) for a in moving) or any(n.op == "where" and n.buffers for n in postorder(*s.expressions())):
+            hidden = (n for n in postorder(*s.expressions()) if n.op == "where" and n.buffers and not (dear and _harmless(n, inner.axis)))
+            if any(stride(a, inner.axis) not in (0, 1) for a in moving) or any(hidden):
                 return False
         return True
 
@@ -339,6 +348,18 @@ class RegisterTile:
             return False
         border.update(self.plan.added(earlier))
         return True
+
+
+def _dear(loop: Loop) -> bool:
+    """Whether a function is computed of what is read: element by element it would take longer at a border than all else."""
+    nodes = (n for s in statements(loop.body) for n in postorder(*s.expressions()) if n.dtype.is_float)
+    return any(costs.operation(n.op) > costs.operation("div") for n in nodes if n.op != "load")
+
+
+def _harmless(choice: Expr, axis: str) -> bool:
+    """Whether it is the same for all lanes, or what is loaded where it is there, and 0 elsewhere."""
+    condition, value, other = choice.args
+    return axis not in condition.names or (value.op == "load" and other.is_const and other.attr == 0)
 
 
 def clamped(loop: Loop) -> bool:
