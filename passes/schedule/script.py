@@ -79,6 +79,7 @@ STEPS: Final[dict[str, Step]] = {
     "expand": Step("distribute.expand", "nn+", {"near": "i"}),
     "jam": Step("jams.jam", "n", {"stores": "i"}),
     "pipeline": Step("pipelines.pipeline", "nn+"),
+    "abreast": Step("abreast.abreast", "n"),
     "fission": Step("distribute.fission", "n+", {"around": "l", "stores": "l"}),
     "sink": Step("distribute.sink", "n", {"inline": "i"}),
     "once": Step("doubts.once", "nn"),

@@ -19,6 +19,7 @@ from ..plan import Plan
 from ..steps.chains import candidates as candidates_to_hold
 from ..steps.tables import candidates
 from ..tree import StepError, all_loops, around, find, reads
+from .abreast import WAITING, in_lanes, takes_turns
 from .beside import bare, gathered, in_pieces, some_apart
 from .columns_inside import columns_inside, expanded, strips
 from .in_registers import halves, in_registers, padded, shorter
@@ -156,20 +157,14 @@ def strip(plan: Plan, axis: str, width: int, side_by_side: int = 1, lines: bool 
     if (most := plan.at_most(axis)) is not None and extent is None and most <= cost.FEW_VECTORS * width and _last_lanes(plan, axis, width):
         plan.note(f"vectors of {width} along `{axis}`")
         return
+    if takes_turns(plan.loop(axis)):
+        side_by_side = max(side_by_side, WAITING)
     plan.do("split", axis, width * side_by_side, tail="cut")
     with plan.attempt(f"`{axis}` stays scalar") as attempt:
         in_lanes(plan, f"{axis}.1")
     if not attempt.refused:
         plan.note(f"vectors of {width} along `{axis}`")
         _last_lanes(plan, f"{axis}.t", width)
-
-
-def in_lanes(plan: Plan, axis: str) -> None:
-    """Run a loop at once, one iteration a lane: what each keeps for itself, as a value that is read before it is stored over, becomes a vector."""
-    for s in plan.loop(axis).body:
-        if isinstance(s, Alloc) and not s.buffer.shape:
-            plan.do("expand", s.buffer.name, axis)
-    plan.do("vectorize", axis)
 
 
 def _taken_in_turn(plan: Plan, axis: str, width: int) -> str:
