@@ -29,7 +29,6 @@ from ...ir.errors import NOWHERE, CompilerBug, Span
 from ...ir.expr import FALSE, ONE, TRUE, Expr, both, call, ceildiv, load, maximum, var
 from ...ir.graph import Shape
 from ...ir.kernel import Alloc, Block, Check, If, Let, Loop, Nest, Store, While, statements
-from ...ir.polynomial import coefficient, degree, divided, expr as from_poly, plus, poly, times
 from ...ir.record import replace
 from ...ir.simplify import prove, simplify
 from ...ir.walks import postorder, rewrite, substitute, substitution
@@ -38,7 +37,7 @@ from .branches import Before, in_both_branches
 from .dependence import is_data
 from .domains import NotTensor, Trip, box
 from .last_extreme import at_last, last_stores
-from .loop_records import Event, Read, Scan, Sum, Test, Unknown, stamped, unstamped
+from .loop_records import Event, Read, Scan, Sum, Test, Unknown, in_place_of, stamped, unstamped
 from .recurrences import recurrences
 
 
@@ -64,10 +63,8 @@ class Events:
         self._variables = 0
         self._reads: dict[tuple[Expr, ...], list[Read]] | None = None  # of `reads_of`
         self._within: dict[Expr, list[tuple[Event | Read, int]]] = {}  # of `within`
-        self.meant: dict[
-            Expr, Expr
-        ] = {}  # what bounds say of expressions, and below by loops around and inside what is one number there, of `steady.py`
-        self.named: dict[tuple[object, ...], dict[Expr, Expr]] = {}
+        self.meant: dict[Expr, Expr] = {}  # of `steady.py`: what bounds say of expressions
+        self.named: dict[tuple[object, ...], dict[Expr, Expr]] = {}  # and, by loops around and inside, what is one number there
         ports = [b for b in nest.results if not b.shape]
         for b in ports:
             self.scalars[b.name] = b.dtype
@@ -441,18 +438,8 @@ class Events:
                 if abs(step.attr) == 1:
                     own = [substitute(e, {t: place * step}) for e in own]
                 else:
-                    own = [_in_place_of(step * t, place, t, e) for e in own]
+                    own = [in_place_of(step * t, place, t, e) for e in own]
         return f"{buffer}[{', '.join(repr(simplify(e, self.known)) for e in own)}]" if own else buffer
-
-
-def _in_place_of(product: Expr, place: Expr, t: Expr, e: Expr) -> Expr:
-    """e with the product of a number and t replaced, where t stands in it as a multiple of that."""
-    p = poly(simplify(e))
-    if degree(p, t) != 1:
-        return e
-    slope, rest = coefficient(p, t)
-    share, left = divided(slope, coefficient(poly(product), t)[0])
-    return e if left else from_poly(plus(rest, times(share, poly(place))))
 
 
 __all__ = ["Events"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from ...ir.dtypes import DType
 from ...ir.errors import Span
 from ...ir.expr import Expr
+from ...ir.polynomial import coefficient, degree, divided, expr as from_poly, plus, poly, times
 from ...ir.record import record
+from ...ir.simplify import simplify
 from .domains import Trip
 
 
@@ -102,3 +104,13 @@ def stamped(buffer: str, after: int) -> str:
 def unstamped(name: str) -> tuple[str, int]:
     buffer, _, after = name.rpartition("@")
     return buffer, int(after)
+
+
+def in_place_of(product: Expr, place: Expr, t: Expr, e: Expr) -> Expr:
+    """e with the product of a number and t replaced, where t stands in it as a multiple of that."""
+    p = poly(simplify(e))
+    if degree(p, t) != 1:
+        return e
+    slope, rest = coefficient(p, t)
+    share, left = divided(slope, coefficient(poly(product), t)[0])
+    return e if left else from_poly(plus(rest, times(share, poly(place))))
