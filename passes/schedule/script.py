@@ -150,7 +150,7 @@ STEPS: Final[dict[str, Step]] = {
     "prefetch_chunk": Step("panels_ahead.prefetch_chunk", "nnnn", {"chunks": "i", "cache": "i", "least": "i", "times": "i"}),
     "prefetch_rows": Step("panels_ahead.prefetch_rows", "nnn"),
     "prefetch_tile": Step("panels_ahead.prefetch_tile", "nn"),
-    "skip": Step("skips.skip", "n"),
+    "skip": Step("skips.skip", "n", {"end": "i"}),
     "confine": Step("confined.confine", "n"),
     "fewer": Step("fewer.fewer", "nni"),
     "prefetch_end": Step("streams.prefetch_end", "nn", {"least": "i"}),

@@ -274,7 +274,7 @@ class _Contract:
             self.tiles.tensorize(self.instruction)
         if self.exchanged:
             self.across()
-        self.tiles.wanted()
+        self.tiles.wanted(end=1)
         self.tiles.finish()
         if not self.instruction:
             self.tiles.ahead(f"{self.row}.0.1", f"{self.roles.column}.0")
