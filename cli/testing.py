@@ -11,8 +11,7 @@ import click
 
 from ..compiler import Compilation
 from ..ir.errors import UsageError
-from ..ir.evaluate import evaluate
-from ..ir.expr import Expr
+from ..ir.evaluate import evaluate, holds
 from ..ir.graph import Size
 from ..ir.layout import dense, strides_of
 from ..ir.numbers import number_for
@@ -172,14 +171,6 @@ def admitted(size: Size, value: int, option: str) -> None:
             + (f" <= {size.max}" if value > size.max else "")
             + (f", a multiple of {size.multiple}" if size.multiple > 1 else "")
         )
-
-
-def holds(condition: Expr, binding: dict[str, int]) -> bool:
-    """A precondition in which something is divided by a size that is 0 does not hold."""
-    try:
-        return bool(evaluate(condition, binding))
-    except ZeroDivisionError:
-        return False
 
 
 def inputs_of(texts: tuple[str, ...]) -> dict[str, Any]:

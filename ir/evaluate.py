@@ -32,6 +32,16 @@ def evaluate(root: Expr, environment: Mapping[str, Any], total: bool = False) ->
     return value[root]
 
 
+def holds(condition: Expr, sizes: Mapping[str, int]) -> bool:
+    """Whether a precondition holds: one in which something is divided by a size that is 0 does not, whatever else it allows for does."""
+    if condition.op == "bit_or":
+        return any(holds(a, sizes) for a in condition.args)
+    try:
+        return bool(evaluate(condition, sizes))
+    except ZeroDivisionError:
+        return False
+
+
 _INTEGER: Final[dict[str, Callable[..., Any]]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg,
     "floordiv": operator.floordiv, "mod": operator.mod, "max": max, "min": min, "abs": abs,

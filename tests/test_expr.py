@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from luminal.ir import expr as ex
 from luminal.ir.dtypes import INDEX, bool_, f32, f64
+from luminal.ir.evaluate import holds
 from luminal.ir.expr import axis, call, const, first, load, make, size, var, vload, where
 from luminal.ir.walks import rewrite, substitute
 
@@ -74,3 +75,10 @@ def test_what_expressions_share_is_rewritten_once() -> None:
     asked = len(seen)
     assert rewrite(shared + 2, rule, done) is var("j") * size("N") + 2
     assert len(seen) == asked + 2  # the number and the sum
+
+
+def test_a_precondition_holds_whatever_the_part_that_is_not_asked_divides_by() -> None:
+    n = size("N")
+    one = (const(255) // n).le(const(1))
+    either = call("bit_or", n.le(const(0)), one)
+    assert not holds(one, {"N": 0}) and holds(either, {"N": 0}) and not holds(either, {"N": 9}) and holds(either, {"N": 200})

@@ -243,12 +243,9 @@ def smallest(graph: Graph) -> dict[str, int] | None:
 
 def fits(graph: Graph, sizes: Mapping[str, int]) -> bool:
     """Whether the sizes keep the preconditions."""
-    from ...ir.evaluate import evaluate
+    from ...ir.evaluate import holds
 
-    try:
-        return all(evaluate(condition, sizes) for condition in graph.requires)
-    except ZeroDivisionError:
-        return False
+    return all(holds(condition, sizes) for condition in graph.requires)
 
 
 def work_at(bench: Bench, sizes: Mapping[str, int], scalars: Mapping[str, Any]) -> Work:

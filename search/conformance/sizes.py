@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
-from ...ir.evaluate import evaluate
+from ...ir.evaluate import evaluate, holds
 from ...ir.graph import Graph
 from ..operations import work_of
 
@@ -49,9 +49,9 @@ def legal(graph: Graph, binding: Mapping[str, int]) -> bool:
     try:
         if any(evaluate(extent, binding) < 0 for p in graph.ports for extent in p.shape):
             return False
-        return all(evaluate(r, binding) for r in graph.requires)
-    except ZeroDivisionError:  # in a precondition such as H % G = 0
+    except ZeroDivisionError:
         return False
+    return all(holds(r, binding) for r in graph.requires)
 
 
 def adapted(graph: Graph, wanted: dict[str, int], base: Mapping[str, int]) -> dict[str, int] | None:
