@@ -62,9 +62,9 @@ class _Marking:
         """Whether no functions stand between them."""
         return not kinds_in(self.body) & LONG
 
-    def block(self, block: Block, before: Set[str] = frozenset()) -> tuple[Block, int | None]:
-        """The block with its loops marked, and how many operations it is; None where a loop is left in it, or what is not to stand twice.  `before`: arrays in registers that begin right before it."""
-        sums = before | {s.name for s in block if isinstance(s, Array) and s.space == "register"}
+    def block(self, block: Block) -> tuple[Block, int | None]:
+        """The block with its loops marked, and how many operations it is; None where a loop is left in it, or what is not to stand twice."""
+        sums = {s.name for s in block if isinstance(s, Array) and s.space == "register"}
         body: list[Stmt] = []
         total: int | None = 0
         plain: list[Stmt] = []
@@ -94,8 +94,7 @@ class _Marking:
             alone = size is not None and 2 * size > SIDE_BY_SIDE and not s.pragma and not _left_over(s)
             return (replace(s, pragma="unroll", times=1) if alone else s), operations
         if isinstance(s, If):
-            begin = sums if 0 < _added(s.orelse) < _added(s.body) else frozenset[str]()  # a tile of which one loop adds up a part
-            (body, size), (orelse, other) = (self.block(b, begin) for b in s.blocks())
+            (body, size), (orelse, other) = self.block(s.body), self.block(s.orelse)
             changed = s if body is s.body and orelse is s.orelse else If(s.condition, body, orelse)
             return changed, None if size is None or other is None else self._operations(s) + size + other
         return with_body(s, self.block(s.body)[0]), None
@@ -192,19 +191,6 @@ def _again(place: Expr, lanes: int, loop: Expr, counts: Mapping[Expr, int]) -> b
         if step and step % each == 0 and abs(step // each) < count:
             return True
     return False
-
-
-def _added(block: Block, outermost: bool = True) -> int:
-    """How many elements one iteration of each loop of a block stores; 0 where nobody knows."""
-    found = 0
-    for s in block:
-        if isinstance(s, StoreTo):
-            found += s.value.dtype.lanes
-        elif isinstance(s, If):
-            found += max(_added(s.body, outermost), _added(s.orelse, outermost))
-        elif isinstance(s, For):
-            found += (1 if outermost else _trips(s) or 0) * _added(s.body, False)
-    return found
 
 
 def _trips(s: For) -> int | None:

@@ -265,13 +265,6 @@ GOOD = {
     "skip": ("gemm_lower", f"{PANELS}\nskip p"),
     "skip, tiles kept between blocks": ("gemm_lower", BLOCKS.format("", "accumulate p.0 outside=i.0\n") + "\nskip p.1"),
     "skip, tiles read element by element": ("gemm_lower", f"{PANELS}\nspill acc i.1.c\nskip p"),
-    "fewer": ("gemm", f"{PANELS}\nfewer p j.1.b 16"),
-    "fewer, along both axes": ("gemm", f"{PANELS}\nfewer p j.1.b 20\nfewer p i.1.b 1"),
-    "fewer, of tiles whose inside has code of its own": (
-        "gemm",
-        f"{PANELS}\ninterior i.1.c j.1.c\nspill acc i.1.d\nfewer p j.1.b 16\nfewer p i.1.b 1",
-    ),
-    "fewer, of tiles kept between blocks": ("gemm_scaled", BLOCKS.format("", "accumulate p.0 outside=i.0\n") + "\nfewer p.1 j.1.b 16"),
     "prefetch_rows": ("gemm", f"{PANELS}\nunroll i.1.b\nprefetch_rows A p i.0"),
 }
 

@@ -108,15 +108,6 @@ def test_a_tile_whose_sums_come_from_elsewhere_stays() -> None:
         assert not any("unroll 2" in head for head in loops(body))
 
 
-def test_a_tile_of_which_a_loop_adds_up_a_part_stands_twice() -> None:
-    """Not where both loops add up all of it: one is a border."""
-    add = "\n    for p in 0 .. N:\n      for k in 0 .. {} unroll:\n        a[k] = a[k] + broadcast.8(X[p * 14 + k]) * vload.8 Y[p * 16]"
-    for part, times in ((7, 2), (14, 1)):
-        body = f"array a: f32x8[14] register\nfor i in 0 .. 1:\n  array a: f32x8[14] register\n  if N < 5:{add.format(14)}\n  else:{add.format(part)}\n  Y[0] = a[0]"
-        heads = loops(body.split("\n", 1)[1])
-        assert [h for h in heads if " p in" in h] == [f"for p in 0 .. N unroll {times}"] * 2
-
-
 def test_what_is_unrolled_stays_so() -> None:
     assert loops("for k in 0 .. 64 unroll:\n  Y[k] = X[k] + 1.0:f32") == ["for k in 0 .. 64 unroll"]
     assert loops("for k in 0 .. N unroll 2:\n  Y[k] = X[k]") == ["for k in 0 .. N unroll 2"]

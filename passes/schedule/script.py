@@ -152,7 +152,6 @@ STEPS: Final[dict[str, Step]] = {
     "prefetch_tile": Step("panels_ahead.prefetch_tile", "nn"),
     "skip": Step("skips.skip", "n", {"end": "i"}),
     "confine": Step("confined.confine", "n"),
-    "fewer": Step("fewer.fewer", "nni"),
     "prefetch_end": Step("streams.prefetch_end", "nn", {"least": "i"}),
     "region": Step("team.region", "n?", {"queue": "n"}),
 }

@@ -278,7 +278,6 @@ class _Contract:
         self.tiles.finish()
         if not self.instruction:
             self.tiles.ahead(f"{self.row}.0.1", f"{self.roles.column}.0")
-        self.tiles.ends()
         self.plan.do("region", queue="" if self.instruction else self.work)
         self.plan.note(*self.block.reasons)
 

@@ -92,18 +92,6 @@ class RegisterTile:
                     plan.do("vectorize", c)
                     plan.do("unroll", f"{r}.1")
 
-    def ends(self) -> None:
-        """Where half of a tile's columns, or rows, hold all that is left for the last one, no more are added up, if these are enough to keep a core busy."""
-        plan = self.plan
-        row, column = self.compute()
-        rows, columns = (plan.extent(axis) or 0 for axis in (row, column))
-        lanes = plan.target.lanes(local_buffers(plan.kernel)[self.accumulator].dtype)
-        if self.piece or rows * columns // (2 * lanes) < cost.IN_FLIGHT:
-            return
-        for axis, most in ((column, columns), (row, rows)):
-            if most % 2 == 0 and (axis == row or most // 2 % lanes == 0) and not plan.tried("fewer", self.depth, axis, most // 2):
-                plan.note(f"tiles of which no more than {most // 2} of {most} are there along `{axis}` add up these alone")
-
     # ---- packing
 
     def stage_columns(self, buffers: Sequence[str], outer: tuple[str, ...], at: str = "", space: str = "shared", along: bool = False) -> None:

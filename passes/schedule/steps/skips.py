@@ -51,7 +51,7 @@ def skip(kernel: Kernel, facts: Facts, depth: str, end: int = 0) -> Kernel:
 def is_masked(kernel: Kernel, tile: str, *axes: str) -> bool:
     """Whether what becomes of a sum chooses it under a condition that ties these axes to each other."""
     values = (s.value for s in statements(kernel.body) if isinstance(s, Store) and s.buffer != tile)
-    return any(set(axes) <= part.names for v in values for _, given in reads(v, tile) for c in given for part in conjuncts(c) if fact(part))
+    return any(set(axes) <= part.names for v in values for _, given in _reads(v, tile) for c in given for part in conjuncts(c) if fact(part))
 
 
 class _Tile:
@@ -70,9 +70,22 @@ class _Tile:
                 copied = s if isinstance(s, Store) and not s.combiner and s.value.op == "load" and s.value.attr == t else None
                 if copied is not None and copied.buffer in self.own:
                     tiles += [copied.buffer] if copied.buffer not in tiles else []
-                elif copied is None or not comes_back(self.kernel, copied, t):
-                    found |= dict.fromkeys(self._possible(n, c) for x in s.expressions() for n, c in reads(x, t))
+                elif copied is None or not self._comes_back(copied, t):
+                    found |= dict.fromkeys(self._possible(n, c) for x in s.expressions() for n, c in _reads(x, t))
         return TRUE if TRUE in found or not found else simplify(reduce(lambda a, b: call("bit_or", a, b), found))
+
+    def _comes_back(self, kept: Store, tile: str) -> bool:
+        """Whether what is stored is read by the same tile alone, which goes on with it."""
+        stores = [s for s in statements(self.kernel.body) if isinstance(s, Store)]
+        loads = [(s, n) for s in statements(self.kernel.body) for e in s.expressions() for n in leaves(e, "load") if n.attr == kept.buffer]
+        back = [s for s in stores if s.value.op == "load" and s.value.attr == kept.buffer and s.buffer == tile and not s.combiner]
+        if kept.buffer not in self.buffers or sum(s.buffer == kept.buffer for s in stores) != 1 or len(loads) != len(back):
+            return False
+
+        def place(at: tuple[Expr, ...], inner: tuple[Expr, ...]) -> tuple[Expr, ...]:
+            return tuple(substitute(e, {x: var(f"~{k}") for k, x in enumerate(inner)}) for e in at)
+
+        return all(place(s.value.args, s.index) == place(kept.index, kept.value.args) for s in back)
 
     def _possible(self, n: Expr, conditions: tuple[Expr, ...]) -> Expr:
         """Where they may hold for some element of a tile."""
@@ -92,21 +105,7 @@ class _Tile:
         return e if moving and not e.buffers and all(v.attr in self.fixed for v in leaves(e, "var")) else None
 
 
-def comes_back(kernel: Kernel, kept: Store, tile: str) -> bool:
-    """Whether what is stored is read by the same tile alone, which goes on with it."""
-    stores = [s for s in statements(kernel.body) if isinstance(s, Store)]
-    loads = [(s, n) for s in statements(kernel.body) for e in s.expressions() for n in leaves(e, "load") if n.attr == kept.buffer]
-    back = [s for s in stores if s.value.op == "load" and s.value.attr == kept.buffer and s.buffer == tile and not s.combiner]
-    if kept.buffer not in local_buffers(kernel) or sum(s.buffer == kept.buffer for s in stores) != 1 or len(loads) != len(back):
-        return False
-
-    def place(at: tuple[Expr, ...], inner: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple(substitute(e, {x: var(f"~{k}") for k, x in enumerate(inner)}) for e in at)
-
-    return all(place(s.value.args, s.index) == place(kept.index, kept.value.args) for s in back)
-
-
-def reads(e: Expr, buffer: str) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
+def _reads(e: Expr, buffer: str) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
     """Where an expression reads the buffer, each with the choices that it stands in."""
     stack: list[tuple[Expr, tuple[Expr, ...]]] = [(e, ())]
     while stack:

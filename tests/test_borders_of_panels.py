@@ -1,4 +1,4 @@
-"""The last tiles of packed panels add up half of their columns, or rows, where these hold all that is left."""
+"""Borders of packed panels: values there, and functions of the sums in lanes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,6 @@ from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 
 TYPES = {"f32": np.float32, "f64": np.float64}
-
-
-def steps(target: str, sizes: dict[str, int] | None = None) -> list[str]:
-    (found,) = compilations("matmul", Settings(runtime="clang", target=target, sizes=sizes or {}))
-    return [line for k in found.run("schedule").kernels for line in k.schedule if line.startswith("fewer ")]
-
-
-def test_which() -> None:
-    assert [line.split()[-1] for line in steps("x86-64-v4")] == ["16", "7"]
-    assert not steps("x86-64-v3")  # half of its tiles would wait for one another
-
-
-@pytest.mark.parametrize(("rows", "columns", "found"), [(2050, 2056, ["16", "7"]), (2050, 2076, ["7"]), (2044, 2056, ["16"]), (2044, 2048, [])])
-def test_where_the_sizes_are_known_only_where_there_are_such_tiles(rows: int, columns: int, found: list[str]) -> None:
-    assert [line.split()[-1] for line in steps("x86-64-v4", {"M": rows, "N": columns, "K": 2000})] == found
 
 
 @needs_cc
