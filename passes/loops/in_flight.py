@@ -27,20 +27,16 @@ from ...ir.record import record, replace
 from ...ir.renaming import Names, defined, unique_locals
 from ...ir.simplify import simplify
 from ...ir.target import Target
-from ...ir.walks import substitution
 from .dependence import Access, Dependences
-from .domains import Trip
 from .loop_events import Events
 from .loop_records import Event
-from .steady import in_iteration
+from .steady import elsewhere, in_iteration
 
 MOST = 8  # steps in flight: more bring nothing (jacobi_2d of 1300² doubles by hand: 0.70 of the time for one, 0.62, 0.60, 0.59 and 0.56 for 2, 4, 8 and 20)
 LOOPS = 6  # of a step
 BEHIND = 2  # rows, at most, that a loop of a step is behind the one before it
-NEAR = (
-    3,
-    4,
-)  # of the second cache, what rows in flight may take, with two more that these read (heat_3d of 120³ by hand: 0.54, 0.52, 0.58 and 0.72 for 1, 2, 4 and 8)
+# of the second cache, what rows in flight may take, with two more that these read (heat_3d of 120³ by hand: 0.54, 0.52, 0.58 and 0.72 for 1, 2, 4 and 8)
+NEAR = (3, 4)
 READ = 2
 
 
@@ -124,9 +120,9 @@ def _behind(nest: Nest, time: Loop, phases: list[_Phase], pairs: Dependences) ->
 
 def _too_early(a: Access, p: int, b: Access, q: int, level: int, phases: list[_Phase], behind: int, found: Events) -> Iterator[Access]:
     """The access of a later loop, or step, where it would come before `a`."""
-    renamed = {t.var: var(f"{t.var.attr}~") for t in b.loops[level:]}
-    rename = substitution(renamed)
-    t, u = a.loops[level].var, renamed[b.loops[level].var]
+    other, rename = elsewhere(b, level)
+    t = a.loops[level].var
+    u = rename(b.loops[level].var)
 
     def front(x: Access, phase: int) -> Expr:
         v = x.loops[level + 1].var
@@ -139,12 +135,7 @@ def _too_early(a: Access, p: int, b: Access, q: int, level: int, phases: list[_P
     if p < q:
         orders.append(both(t.eq(u), its.lt(mine)))
     for early in orders:
-        yield replace(
-            b,
-            index=tuple(map(rename, b.index)),
-            loops=(*b.loops[:level], *(Trip(renamed[x.var], rename(x.count)) for x in b.loops[level:])),
-            guard=both(None if b.guard is None else rename(b.guard), early),
-        )
+        yield replace(other, guard=both(other.guard, early))
 
 
 @record

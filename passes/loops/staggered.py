@@ -24,11 +24,10 @@ from ...ir.kernel import Alloc, Block, If, Let, Loop, Nest, Stmt, Store, map_blo
 from ...ir.record import record, replace
 from ...ir.renaming import Names, defined, unique_locals
 from ...ir.simplify import simplify
-from ...ir.walks import postorder, substitute, substitution
+from ...ir.walks import postorder, substitute
 from .dependence import Access, Dependences
-from .domains import Trip
 from .loop_events import Events
-from .steady import in_iteration
+from .steady import elsewhere, in_iteration
 
 ROWS = 8
 FARTHEST = 4  # elements that a row is behind the one before
@@ -124,16 +123,10 @@ def _behind(nest: Nest, rows: Loop, row: Loop, pairs: Dependences) -> int:
 
 def _too_early(a: Access, b: Access, level: int, behind: int) -> Access:
     """The access in a later row of the eight, where it would come before `a`, or with it."""
-    renamed = {t.var: var(f"{t.var.attr}~") for t in b.loops[level:]}
-    rename = substitution(renamed)
-    (i, j), (later, there) = ([t.var for t in a.loops[level : level + 2]], [renamed[t.var] for t in b.loops[level : level + 2]])
+    other, rename = elsewhere(b, level)
+    (i, j), (later, there) = ([t.var for t in a.loops[level : level + 2]], [rename(t.var) for t in b.loops[level : level + 2]])
     early = both(i.lt(later), later.lt(i + ROWS), (there + (later - i) * behind).le(j))
-    return replace(
-        b,
-        index=tuple(map(rename, b.index)),
-        loops=(*b.loops[:level], *(Trip(renamed[t.var], rename(t.count)) for t in b.loops[level:])),
-        guard=both(None if b.guard is None else rename(b.guard), early),
-    )
+    return replace(other, guard=both(other.guard, early))
 
 
 @record

@@ -11,10 +11,12 @@ So are the bounds of a loop that were read before it, and what is read of memory
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...ir.expr import Expr, var
 from ...ir.polynomial import key
 from ...ir.record import replace
-from ...ir.walks import postorder, rewrite
+from ...ir.walks import postorder, rewrite, substitution
 from .dependence import Access, is_data
 from .domains import Trip
 from .loop_events import Events
@@ -46,3 +48,11 @@ def in_iteration(a: Access, level: int, found: Events) -> Access:
     index = tuple(map(of, a.index))
     loops = tuple(Trip(t.var, of(t.count)) for t in a.loops)
     return replace(a, index=index, loops=loops, guard=None if a.guard is None else of(a.guard))
+
+
+def elsewhere(a: Access, level: int) -> tuple[Access, Callable[[Expr], Expr]]:
+    """The access in other iterations of its loops from this level on: with variables of its own there, and what puts them in place of the others."""
+    renamed = {t.var: var(f"{t.var.attr}~") for t in a.loops[level:]}
+    rename = substitution(renamed)
+    loops = (*a.loops[:level], *(Trip(renamed[t.var], rename(t.count)) for t in a.loops[level:]))
+    return replace(a, index=tuple(map(rename, a.index)), loops=loops, guard=None if a.guard is None else rename(a.guard)), rename
