@@ -2,6 +2,7 @@
 
 python -m luminal.bench                              all of them; the peers are those that are installed
 python -m luminal.bench --only gemm --blocks 3       the workloads whose name or family holds a word
+python -m luminal.bench --target x86-64-v3           kernels for AVX2, beside peers that are held to it
 python -m luminal.bench --table bench/library.toml   the library instead, beside what NumPy and PyTorch have as one call
 python -m luminal.bench --out bench/results          also kept: DATE-bench.txt and, for the chart, DATE-bench.json
 """
@@ -27,6 +28,7 @@ from ..search.bench.blocks import Method, asked_for
 from ..search.bench.measure import Row
 from ..search.bench.report import line, table_head
 from .bars import missed, of_family
+from .held import PEERS, hold
 
 TABLE = Path(__file__).with_name("workloads.toml")
 WIDTH = 64  # of the first column
@@ -82,14 +84,17 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], metavar="WORD", help="workloads whose name or family holds this word")
     parser.add_argument("--table", default=str(TABLE), metavar="FILE", help="another table of workloads")
     parser.add_argument("--peers", default="numpy,torch", help="numpy, torch, inductor, flex, tinygrad; or none")
+    parser.add_argument("--target", choices=list(PEERS), help="kernels for another processor than this one; the peers are held to its instructions")
     parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--patience", type=float, default=10.0, metavar="SECONDS", help="for how long a row whose blocks are uneven has more of them")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--out", metavar="FOLDER", help="where DATE-bench.txt and DATE-bench.json are kept")
     parser.add_argument("--date", default=datetime.date.today().isoformat(), help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.target:
+        hold(given.target)
     options: dict[str, Any] = {
-        "runtime": "clang", "target": None, "config": (), "level": 2, "include": (), "entry": None, "seed": 0, "timeout": 600.0,
+        "runtime": "clang", "target": given.target, "config": (), "level": 2, "include": (), "entry": None, "seed": 0, "timeout": 600.0,
         "peers": ",".join(families_of(given.peers)) or "none", "as_json": True,
     }  # fmt: skip
     listed = workloads(Path(given.table))

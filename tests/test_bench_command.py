@@ -20,7 +20,7 @@ import luminal.search.bench.peers as peers
 import numpy as np
 import pytest
 from compilers import needs_cc
-from luminal.bench import chart as kept
+from luminal.bench import chart as kept, held
 from luminal.bench.bars import Bars, missed, of_family
 from luminal.cli import main as cli
 from luminal.cli.bench import parameters_of
@@ -357,6 +357,26 @@ def test_charts() -> None:
 def test_the_module_runs_as_a_command() -> None:
     done = subprocess.run([sys.executable, "-m", "luminal.bench", "--help"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and "--only" in done.stdout
+
+
+def test_peers_are_held_to_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process begins anew with what each library reads when it is loaded, once; NumPy is told of features by its own names."""
+    import os
+
+    begun: list[list[str]] = []
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(os, "execv", lambda program, arguments: begun.append([program, *arguments]))
+    held.hold("x86-64-v3")
+    held.hold("x86-64-v3")
+    assert begun == [[sys.executable, *sys.orig_argv]]
+    script = "import numpy; print(*(name for name, there in numpy._core._multiarray_umath.__cpu_features__.items() if there))"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], env=os.environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert os.environ["MKL_ENABLE_INSTRUCTIONS"] == "AVX2" and os.environ["OPENBLAS_CORETYPE"] == "Haswell"
+    dispatched = set(os.environ["NPY_DISABLE_CPU_FEATURES"].split())
+    assert not dispatched & set(done.stdout.split()) and not any(name.startswith(("AVX2", "FMA", "X86_V3")) for name in dispatched)
+    wrong = subprocess.run([sys.executable, "-m", "luminal.bench", "--target", "sm_90"], capture_output=True, text=True, timeout=60)
+    assert wrong.returncode == 2 and "invalid choice: 'sm_90'" in wrong.stderr
 
 
 # ---- ceilings
