@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ir.bounds import Known
-from ...ir.expr import ONE, ZERO, Expr, both, const, load, maximum, minimum, var
+from ...ir.expr import ONE, ZERO, const, load, maximum, minimum, var
 from ...ir.kernel import (
     Alloc,
     Block,
@@ -42,11 +42,11 @@ from ...ir.polynomial import is_constant, plus, poly
 from ...ir.record import replace
 from ...ir.renaming import Names, defined, unique_locals
 from ...ir.simplify import assuming, prove_le, simplify
-from ..schedule.affine import inside
-from .dependence import Access, Dependences
+from ..schedule.affine import inside as within
+from .dependence import Dependences
 from .loop_events import Events
 from .loop_records import Event
-from .steady import in_iteration
+from .reordered import inside, may_touch, position
 
 BLOCK = 16  # a line of 4 bytes, two vectors of 8
 SHORT = 32  # iterations of which blocks bring nothing
@@ -69,7 +69,7 @@ def _loops(block: Block, known: Known) -> Iterator[tuple[Loop, Known]]:
     for s in block:
         if isinstance(s, Loop):
             yield s, known
-            yield from _loops(s.body, inside((s,), known))
+            yield from _loops(s.body, within((s,), known))
         elif isinstance(s, If):
             yield from _loops(s.body, assuming(known, s.condition))
             yield from _loops(s.orelse, known)
@@ -141,31 +141,15 @@ class _Block:
     def as_before(self, pairs: Dependences) -> bool:
         """Whether nothing that is read ahead would have been stored in the block before, or in the iteration itself."""
         found = Events(self.nest(self.loop), pairs.known)
-
-        def level(a: Access, loop: Loop) -> int | None:
-            return next((k for k, t in enumerate(a.loops) if found.loops[t.var] is loop), None)
-
-        stores = [(e, k) for e in found.events if (k := level(e, self.rest)) is not None]
-        for r in (r for places in found.loads.values() for r in places):
-            k = level(r, self.first)
-            for e, at in stores if k is not None else ():
-                if (
-                    e.buffer == r.buffer
-                    and k is not None
-                    and pairs.touch(in_iteration(e, at, found), in_iteration(_not_before(r, k, e, at, found), k, found))
-                ):
-                    return False
-        return True
-
-
-def _not_before(r: Access, level: int, e: Event, at: int, found: Events) -> Access:
-    """What is read for an iteration that is not before the one of the store."""
-
-    def place(a: Access, k: int) -> Expr:
-        v = a.loops[k].var
-        return found.starts[v][0] + v * found.starts[v][1]
-
-    return replace(r, guard=both(r.guard, place(e, at).le(place(r, level - 1) + place(r, level))))
+        stores = [(e, k) for e, k in inside(found, self.rest) if isinstance(e, Event)]
+        return not any(
+            may_touch(
+                e, r, k, found, pairs, position(e.loops[k].var, found).le(position(r.loops[k - 1].var, found) + position(r.loops[k].var, found))
+            )
+            for r, _ in inside(found, self.first)
+            for e, k in stores
+            if e.buffer == r.buffer
+        )
 
 
 __all__ = ["ahead"]

@@ -48,7 +48,7 @@ from .dependence import Access, Dependences
 from .domains import within
 from .loop_events import Events
 from .loop_records import Event, Read
-from .steady import in_iteration
+from .reordered import inside, may_touch, position
 
 BLOCK = 8  # rows of two register tiles
 ROWS, COLUMNS = 16, 16  # where both loops go in blocks; of sums that read no vectors along the columns BLOCK columns
@@ -181,10 +181,11 @@ class _Blocks:
         """Whether nothing that is read ahead would have been stored before, in the block, and what is done before the block may be."""
         if any(isinstance(s, Check) for s in statements(self.loop.body)):
             return False
-        found = Events(self._with((*map(Alloc, self.partial), self._cut())), pairs.known)
+        cut = self._cut()
+        found = Events(self._with((*map(Alloc, self.partial), cut)), pairs.known)
         sums = {id(x): s for x, s in zip(self.ahead, self.sums, strict=True)}
         behind = {id(s): k for k, s in enumerate(statements(self.body))}
-        placed = [(a, k, found.loops[a.loops[k].var]) for a in _accesses(found) if (k := self._level(a, found)) is not None]
+        placed = [(a, k + 1, found.loops[a.loops[k + 1].var]) for a, k in inside(found, cut)]
         stores = [(e, k) for e, k, x in placed if isinstance(e, Event) and x is self.rest]
         for r, k, x in placed:
             s = sums.get(id(x))
@@ -192,11 +193,11 @@ class _Blocks:
                 continue
             if self.early is not None and not _inside(r, self.shape[r.buffer], pairs):
                 return False
-            r = replace(r, guard=both(r.guard, self._wanted(s, r, k, found)))
+            wanted = self._wanted(s, r, k, found)
             for e, at in stores:
                 if e.buffer == r.buffer:
                     place = min((behind.get(i, -1) for i in e.stores), default=-1)
-                    if any(_touch(e, replace(r, guard=both(r.guard, first)), at, found, pairs) for first in self._before(s, e, r, at, place, found)):
+                    if any(may_touch(e, r, at, found, pairs, both(wanted, first)) for first in self._before(s, e, r, at, place, found)):
                         return False
         return self.early is None or self._first_before(placed, found, pairs)
 
@@ -217,7 +218,7 @@ class _Blocks:
             for b, at in late:
                 if a.buffer == b.buffer and (isinstance(a, Event) or isinstance(b, Event)):
                     (mine, _), (its, _) = (_positions(y, level, found)[0] for y, level in ((a, k), (b, at)))
-                    if _touch(a, replace(b, guard=both(b.guard, its.lt(mine))), k, found, pairs):
+                    if may_touch(a, b, k, found, pairs, its.lt(mine)):
                         return False
         return True
 
@@ -228,10 +229,6 @@ class _Blocks:
         at = {self.i: i, self.begin: block}
         places = [(p, tuple(substitute(e, at) for e in (x.start, x.stop))) for (p, _), x in zip(inner, s.path, strict=False)]
         return both(*(c for p, (start, stop) in places for c in (start.le(p), p.lt(stop))))
-
-    def _level(self, a: Access, found: Events) -> int | None:
-        """That of the loops inside the block."""
-        return next((k for k, t in enumerate(a.loops, 1) if isinstance(x := found.loops[t.var], Loop) and x.axis == self.begin.attr), None)
 
     def _before(self, s: _Sum, e: Event, r: Read, level: int, place: int, found: Events) -> Iterator[Expr | None]:
         """When the store of one iteration came before what another reads ahead: in an earlier one, or in the same one but earlier along the loops around the sum, or before it there."""
@@ -379,20 +376,10 @@ class _Blocks:
         return (*lets, replace(early, stop=bound)), (*lets, replace(early, start=bound), *self.loop.body[at + 1 :])
 
 
-def _accesses(found: Events) -> Iterator[Access]:
-    yield from found.events
-    for places in found.loads.values():
-        yield from places
-
-
 def _positions(a: Access, level: int, found: Events) -> list[tuple[Expr, Loop]]:
     """Of the loops from this level on: where they stand, and what they are."""
     trips = ((t.var, found.loops[t.var]) for t in a.loops[level:])
-    return [(found.starts[v][0] + v * found.starts[v][1], x) for v, x in trips if isinstance(x, Loop)]
-
-
-def _touch(a: Access, b: Access, level: int, found: Events, pairs: Dependences) -> bool:
-    return pairs.touch(in_iteration(a, level, found), in_iteration(b, level, found))
+    return [(position(v, found), x) for v, x in trips if isinstance(x, Loop)]
 
 
 def _inside(r: Read, shape: tuple[Expr, ...], pairs: Dependences) -> bool:

@@ -17,7 +17,7 @@ Source: loop skewing; Wolfe, More iteration space tiling (1989); Wonnacott, Usin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import NamedTuple
 
@@ -27,10 +27,8 @@ from ...ir.record import record, replace
 from ...ir.renaming import Names, defined, unique_locals
 from ...ir.simplify import simplify
 from ...ir.target import Target
-from .dependence import Access, Dependences
-from .loop_events import Events
-from .loop_records import Event
-from .steady import elsewhere, in_iteration
+from .dependence import Dependences
+from .reordered import Turn, behind
 
 MOST = 8  # steps in flight: more bring nothing (jacobi_2d of 1300² doubles by hand: 0.70 of the time for one, 0.62, 0.60, 0.59 and 0.56 for 2, 4, 8 and 20)
 LOOPS = 6  # of a step
@@ -46,10 +44,10 @@ def in_flight(nest: Nest, pairs: Dependences, target: Target) -> Nest:
         phases = _phases(time)
         if phases is None:
             continue
-        behind = _behind(nest, time, phases, pairs)
-        if behind:
+        far = behind(nest, time, [p.loop for p in phases], pairs, BEHIND, partial(_early, phases))
+        if far:
             names = Names({b.name for b in (*nest.operands, *nest.results)} | set(defined(nest.body)))
-            block = _Flight(nest, time, phases, behind, names, target).block()
+            block = _Flight(nest, time, phases, far, names, target).block()
             nest = replace(nest, body=map_block(nest.body, lambda s, time=time, block=block: block if s is time else None))
     return nest
 
@@ -94,48 +92,17 @@ def _phases(time: Loop) -> list[_Phase] | None:
     return found if any(p.row is None for p in found) else None
 
 
-def _behind(nest: Nest, time: Loop, phases: list[_Phase], pairs: Dependences) -> int:
-    """How many rows a loop of a step must be behind the one before; 0 where none of a few is enough."""
-    found = pairs.events(nest)
-    loops = {id(p.loop): k for k, p in enumerate(phases)}
-    inside = {id(s) for s in statements((time,))}
-    touching: list[tuple[Access, int, int, bool]] = []
-    stored = {e.buffer for e in found.events}
-    for a in (*found.events, *(r for places in found.loads.values() for r in places if r.buffer in stored)):
-        level = next((k for k, t in enumerate(a.loops) if found.loops[t.var] is time), None)
-        if level is None:
-            if isinstance(a, Event) and not inside.isdisjoint(a.stores):
-                return 0
-            continue
-        phase = loops.get(id(found.loops[a.loops[level + 1].var])) if len(a.loops) > level + 1 else None
-        if phase is None:
-            return 0
-        touching.append((in_iteration(a, level, found), level, phase, a in found.events))
-    couples = [(a, p, b, q, d) for a, d, p, x in touching for b, _, q, y in touching if a.buffer == b.buffer and (x or y)]
-    for behind in range(1, BEHIND + 1):
-        if not any(pairs.touch(a, early) for a, p, b, q, d in couples for early in _too_early(a, p, b, q, d, phases, behind, found)):
-            return behind
-    return 0
+def _early(phases: list[_Phase], a: Turn, b: Turn, far: int) -> Iterator[Expr | None]:
+    """When a row of a later loop, or step, would come before that of `a`."""
 
+    def front(x: Turn) -> Expr:
+        row = phases[x.part].row
+        return (x.start + x.inner if row is None else row) + x.part * far
 
-def _too_early(a: Access, p: int, b: Access, q: int, level: int, phases: list[_Phase], behind: int, found: Events) -> Iterator[Access]:
-    """The access of a later loop, or step, where it would come before `a`."""
-    other, rename = elsewhere(b, level)
-    t = a.loops[level].var
-    u = rename(b.loops[level].var)
-
-    def front(x: Access, phase: int) -> Expr:
-        v = x.loops[level + 1].var
-        row = phases[phase].row
-        return (found.starts[v][0] + v if row is None else row) + phase * behind
-
-    mine, its = front(a, p), rename(front(b, q))
-    step = len(phases) * behind
-    orders = [both(t.lt(u), (its + u * step).lt(mine + t * step))]
-    if p < q:
-        orders.append(both(t.eq(u), its.lt(mine)))
-    for early in orders:
-        yield replace(other, guard=both(other.guard, early))
+    step = len(phases) * far
+    yield both(a.outer.lt(b.outer), (front(b) + b.outer * step).lt(front(a) + a.outer * step))
+    if a.part < b.part:
+        yield both(a.outer.eq(b.outer), front(b).lt(front(a)))
 
 
 @record

@@ -23,7 +23,7 @@ from ...ir.walks import postorder, substitute
 from ..schedule.affine import inside
 from .dependence import Dependences
 from .loop_events import Events
-from .steady import in_iteration
+from .reordered import all_accesses, may_touch
 
 
 def kept_elements(nest: Nest, pairs: Dependences) -> Nest:
@@ -95,9 +95,5 @@ def _alone(nest: Nest, loop: Loop, end: Store, pairs: Dependences) -> bool:
     stored = [e for e in found.events if id(end) in e.stores]
     if not trips or not stored:
         return False
-    touching = [
-        a
-        for a in (*found.events, *(r for places in found.loads.values() for r in places))
-        if a.buffer == end.buffer and trips & {t.var for t in a.loops}
-    ]
-    return not any(pairs.touch(in_iteration(e, len(e.loops), found), in_iteration(a, len(e.loops), found)) for e in stored for a in touching)
+    touching = [a for a in all_accesses(found) if a.buffer == end.buffer and trips & {t.var for t in a.loops}]
+    return not any(may_touch(e, a, len(e.loops), found, pairs) for e in stored for a in touching)

@@ -25,9 +25,8 @@ from ...ir.record import record, replace
 from ...ir.renaming import Names, defined, unique_locals
 from ...ir.simplify import simplify
 from ...ir.walks import postorder, substitute
-from .dependence import Access, Dependences
-from .loop_events import Events
-from .steady import elsewhere, in_iteration
+from .dependence import Dependences
+from .reordered import Turn, behind
 
 ROWS = 8
 FARTHEST = 4  # elements that a row is behind the one before
@@ -43,10 +42,10 @@ def staggered(nest: Nest, pairs: Dependences) -> Nest:
         row = _row(rows)
         if row is None:
             continue
-        behind = _behind(nest, rows, row, pairs)
-        if behind:
+        far = behind(nest, rows, (row,), pairs, FARTHEST, _early)
+        if far:
             names = Names({b.name for b in (*nest.operands, *nest.results)} | set(defined(nest.body)))
-            block = _Rows(rows, row, behind, names).block()
+            block = _Rows(rows, row, far, names).block()
             nest = replace(nest, body=map_block(nest.body, lambda s, rows=rows, block=block: block if s is rows else None))
     return nest
 
@@ -99,34 +98,10 @@ def _branches(e: Expr) -> bool:
     return any(n.op == "where" and any(a.args for a in n.args[1:]) for n in postorder(e))
 
 
-def _behind(nest: Nest, rows: Loop, row: Loop, pairs: Dependences) -> int:
-    """How many elements a row must be behind the one before; 0 where none of a few is enough."""
-    found = Events(nest, pairs.known)
-
-    def level(a: Access) -> int | None:
-        return next((k for k, t in enumerate(a.loops) if found.loops[t.var] is rows), None)
-
-    stored = {e.buffer for e in found.events}
-    touching: list[tuple[Access, int, bool]] = []
-    for a in (*found.events, *(r for places in found.loads.values() for r in places if r.buffer in stored)):
-        depth = level(a)
-        if depth is not None:
-            if len(a.loops) < depth + 2 or found.loops[a.loops[depth + 1].var] is not row:
-                return 0
-            touching.append((in_iteration(a, depth, found), depth, a in found.events))
-    couples = [(a, b, d) for a, d, x in touching for b, _, y in touching if a.buffer == b.buffer and (x or y)]
-    for behind in range(1, FARTHEST + 1):
-        if not any(pairs.touch(a, _too_early(a, b, d, behind)) for a, b, d in couples):
-            return behind
-    return 0
-
-
-def _too_early(a: Access, b: Access, level: int, behind: int) -> Access:
-    """The access in a later row of the eight, where it would come before `a`, or with it."""
-    other, rename = elsewhere(b, level)
-    (i, j), (later, there) = ([t.var for t in a.loops[level : level + 2]], [rename(t.var) for t in b.loops[level : level + 2]])
-    early = both(i.lt(later), later.lt(i + ROWS), (there + (later - i) * behind).le(j))
-    return replace(other, guard=both(other.guard, early))
+def _early(a: Turn, b: Turn, far: int) -> Iterator[Expr | None]:
+    """When an element of a later row of the eight would come before, or with, one of `a`."""
+    ahead = b.outer - a.outer
+    yield both(a.outer.lt(b.outer), b.outer.lt(a.outer + ROWS), (b.inner + ahead * far).le(a.inner))
 
 
 @record
