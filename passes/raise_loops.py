@@ -119,6 +119,6 @@ def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) 
     nest = marked(distributed(around_one(nest, pairs), pairs), pairs)
     if target.gpu:
         return followed(made_global(nest), pairs)
-    if target.vector_bytes and not target.threads:  # threads share the rows of each step
+    if target.vector_bytes:
         nest = in_flight(nest, pairs, target)
     return staggered(nest, pairs)

@@ -15,9 +15,11 @@ from luminal.ir.kernel import If, Loop, statements
 pytestmark = pytest.mark.usefixtures("plain_c")
 
 SEED = 31
-ALONE = {"OMP": False}
+ALONE, THREADS = {"OMP": False}, {"OMP": True}
 # two arrays of doubles beyond half a megabyte, with rows of which several are in the cache, and of which few are; and what stays there
 SHAPES = ((90, 400), (70, 1501), (6, 6001), (3, 12000), (2, 20000), (9, 17))
+# rows enough for pieces, of eight steps and of fewer, and pieces that are no divisor
+MANY = ((300, 300), (131, 701), (1027, 81), (40, 1101), (9, 17))
 STEPS = (0, 1, 2, 7, 8, 9, 20)
 
 
@@ -42,6 +44,12 @@ TEXTS = {
     "SUMS": looped(
         "(loop (i 1 (- M 1)) (loop (j 1 (- N 1)) (let ((s 0)) (loop (k -1 2) (incf s (aref A (+ i k) (+ j k)))) (setf (aref B i j) (/ s 3)))))",
         rows(MEAN.format("A", "B", 1)),
+    ),
+    "ONWARDS": looped(
+        rows("(setf (aref B i j) (* 0.5 (+ (aref A i (- j 1)) (aref A i (+ j 1)))))", "3", "(- M 3)"),
+        rows("(setf (aref A i j) (* 0.5 (+ (aref A i j) (aref B (- i 3) j))))", "3", "(- M 3)"),
+        rows("(setf (aref A i j) (* 1.25 (aref A i j)))"),
+        rows("(setf (aref A i j) (* 0.75 (aref A i j)))"),
     ),
     "THREE": looped(rows(MEAN.format("B", "A", 3), "3", "(- M 3)"), rows(MEAN.format("A", "B", 3), "3", "(- M 3)")),
     "TURNED": looped(rows(MEAN.format("B", "A", 1)), rows("(setf (aref A i j) (* 0.5 (aref B (- (- M 1) i) j)))")),
@@ -76,6 +84,15 @@ def turned(a: np.ndarray, b: np.ndarray) -> None:
     a[1:-1, 1:-1] = 0.5 * b[::-1][1:-1, 1:-1]
 
 
+def onwards(a: np.ndarray, b: np.ndarray) -> None:
+    m, n = len(a) - 3, a.shape[1] - 1
+    if m > 3:
+        b[3:m, 1:n] = 0.5 * (a[3:m, : n - 1] + a[3:m, 2:])
+        a[3:m, 1:n] = 0.5 * (a[3:m, 1:n] + b[: m - 3, 1:n])
+    a[1:-1, 1:-1] *= 1.25
+    a[1:-1, 1:-1] *= 0.75
+
+
 def fewer(a: np.ndarray, b: np.ndarray, t: int) -> None:
     one = b.copy()
     mean(one, a, 1)
@@ -89,6 +106,7 @@ CASES: dict[str, tuple[Callable[[np.ndarray, np.ndarray, int], None], int]] = {
     "FIELD": (field, 1),
     "TWO": (lambda a, b, t: each_way(a, b, 2), 2),
     "SUMS": (lambda a, b, t: sums(a, b), 1),
+    "ONWARDS": (lambda a, b, t: onwards(a, b), 1),
     "THREE": (lambda a, b, t: each_way(a, b, 3), 0),
     "TURNED": (lambda a, b, t: turned(a, b), 0),
     "FEWER": (fewer, 0),
@@ -114,17 +132,24 @@ def test_which(name: str) -> None:
         assert f"* {count * behind}" in str(step.body[0].expressions()[0])
 
 
-def test_threads_share_the_rows_of_each_step() -> None:
-    assert not nests(TEXTS["BOTH"], {"OMP": True})
+@pytest.mark.parametrize("name", CASES)
+def test_threads_share_pieces_of_rows(name: str) -> None:
+    """Pieces on which all steps in flight run, and then what is between two of them: these need what they read to be near on either side."""
+    fronts = nests(TEXTS[name], THREADS)
+    assert len(fronts) == (CASES[name][1] > 0 and name != "ONWARDS")
+    for front in fronts:
+        (step,) = front.body
+        assert isinstance(step, Loop) and all(isinstance(s, If) and "piece" in str(s.condition) and "between" in str(s.condition) for s in step.body)
 
 
 @needs_cc
 @pytest.mark.parametrize("name", CASES)
-def test_values(name: str) -> None:
+@pytest.mark.parametrize("config", (ALONE, THREADS), ids=("alone", "threads"))
+def test_values(name: str, config: dict[str, bool]) -> None:
     each, _ = CASES[name]
-    f = luminal.compile(TEXTS[name], runtime="clang", target="x86-64-v3", config=ALONE)
+    f = luminal.compile(TEXTS[name], runtime="clang", target="x86-64-v3", config=config)
     rng = np.random.default_rng(SEED)
-    for k, shape in enumerate(SHAPES):
+    for k, shape in enumerate(MANY if config is THREADS else SHAPES):
         for steps in STEPS if k == 0 else (9,):
             a, b = rng.standard_normal(shape), rng.standard_normal(shape)
             wanted = a.copy(), b.copy()
