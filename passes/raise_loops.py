@@ -115,7 +115,7 @@ def _parallel(nest: Nest, pairs: Dependences, target: Target, options: Options) 
     nest = checks_together(nest) if target.gpu else checks_outside(nest, pairs.known)
     nest = kept_elements(local_networks(nest, pairs.known), pairs)
     if not target.gpu:
-        nest = ahead(in_blocks(nest, pairs), pairs, options.strict)
+        nest = ahead(in_blocks(nest, pairs, target), pairs, options.strict)
     nest = marked(distributed(around_one(nest, pairs), pairs), pairs)
     if target.gpu:
         return followed(made_global(nest), pairs)

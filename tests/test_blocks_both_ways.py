@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
-from luminal.ir.kernel import Alloc, statements
+from luminal.ir.expr import Expr
+from luminal.ir.kernel import Alloc, If, Stmt, statements
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
@@ -51,6 +52,19 @@ SET_BY_THE_ROW_BEFORE = LU.replace("(loop (j i N)", "(if (< (+ i 1) N) (mulcf (a
 LOOKED_UP = LU.replace("(dotimes (k i)", "(if (> (aref A i 0) 1000) (dotimes (k N) (setf (aref A k k) 0.0))) (dotimes (k i)")
 
 
+FACTORS_OF_MANY = """(composite factors ((A{f32}[R N N]) -> (L{f32}[R N N]))
+  (dotimes (r R)
+    (dotimes (i N)
+      (dotimes (j i)
+        (set s (aref A r i j))
+        (dotimes (k j) (decf s (* (aref L r i k) (aref L r j k))))
+        (setf (aref L r i j) (/ s (aref L r j j))))
+      (set d (aref A r i i))
+      (dotimes (k i) (decf d (* (aref L r i k) (aref L r i k))))
+      (setf (aref L r i i) (sqrt d)) ;
+    )))"""
+
+
 def by_hand(text: str, a: Matrix) -> None:
     """The same loops in Python."""
     n = len(a)
@@ -79,12 +93,22 @@ def by_hand(text: str, a: Matrix) -> None:
                 a[i][j] -= a[i][k] * a[k][j]
 
 
-def cut(text: str, target: str = "x86-64-v3") -> int:
-    """How many sums of sixteen rows are kept between blocks."""
+def raised(text: str, target: str) -> list[Stmt]:
+    """The statements of its loops."""
     (found,) = compilations(text, Settings(runtime="clang", target=target))
     nests = {id(n.attr.nest): n.attr.nest for n in found.run("raise_loops").nodes() if n.attr.nest is not None}
-    kept = (s.buffer.shape for nest in nests.values() for s in statements(nest.body) if isinstance(s, Alloc))
-    return sum(len(shape) == 2 and shape[0].is_const and shape[0].attr == 16 for shape in kept)
+    return [s for nest in nests.values() for s in statements(nest.body)]
+
+
+def kept(text: str, target: str) -> list[Expr]:
+    """The columns of sums of sixteen rows that are kept between blocks."""
+    shapes = (s.buffer.shape for s in raised(text, target) if isinstance(s, Alloc))
+    return [shape[1] for shape in shapes if len(shape) == 2 and shape[0].is_const and shape[0].attr == 16]
+
+
+def cut(text: str, target: str = "x86-64-v3") -> int:
+    """How many such sums there are."""
+    return len(kept(text, target))
 
 
 @pytest.mark.parametrize(("text", "loops"), [(LU, 3), (BY_SCALARS, 3), (CHOLESKY, 2), (MIRRORED, 2), (LU.replace("f64", "f32"), 3)])
@@ -98,6 +122,25 @@ def test_what_is_not(text: str) -> None:
     assert cut(text) == 0
 
 
+def test_columns_for_each_lane() -> None:
+    """Sums of what is consecutive along them are put together for as many columns as a vector has lanes: with half as many, none were side by side."""
+    assert [{n.attr for n in kept(CHOLESKY.replace("f64", dtype), "x86-64-v4")} for dtype in ("f32", "f64")] == [{15, 16}, {15, 8}]
+
+
+def test_rows_that_the_kernel_writes_are_in_tiles() -> None:
+    """They are not copied into lanes, which refused all of the tile."""
+    (found,) = compilations(FACTORS_OF_MANY, Settings(target="x86-64-v4"))
+    notes = [note for k in found.module.kernels for note in k.notes]
+    assert sum("side by side, folded together" in note for note in notes) == 2
+    assert not any("the kernel writes" in note for note in notes)
+
+
+def test_no_short_loop_where_it_is_known_to_be_long() -> None:
+    """What stands under an `if`, and under its `else`, knows of it."""
+    long = FACTORS_OF_MANY.replace("(dotimes (i N)", "(if (< N 100) (setf (aref L r 0 0) 1.0) (dotimes (i N)").replace(" ;", " )")
+    assert [sum(isinstance(s, If) for s in raised(text, "x86-64-v3")) for text in (FACTORS_OF_MANY, long)] == [1, 1]
+
+
 @needs_cc
 @pytest.mark.parametrize("text", [LU, BY_SCALARS, CHOLESKY, MIRRORED, FROM_THE_THIRD, UP_TO_ITSELF, ROWS_BEFORE, SET_BY_THE_ROW_BEFORE, LOOKED_UP])
 def test_values(text: str) -> None:
@@ -109,6 +152,17 @@ def test_values(text: str) -> None:
         expected = a.tolist()
         by_hand(text, expected)
         np.testing.assert_allclose(f(a.copy()), np.array(expected).reshape(n, n), rtol=1e-9, atol=1e-9, err_msg=f"seed {SEED}, N={n}")
+
+
+@needs_cc
+def test_the_library_has_both_orders() -> None:
+    """Column by column for few rows, row by row for many."""
+    f: Callable[..., np.ndarray] = luminal.compile("cholesky", dtype={"T": "f64"})
+    rng = np.random.default_rng(SEED)
+    for n in (1, 33, 127, 128, 161):
+        a = rng.standard_normal((2, n, n))
+        a = a @ a.swapaxes(1, 2) / n + np.eye(n)
+        np.testing.assert_allclose(f(a), np.linalg.cholesky(a), rtol=1e-11, atol=1e-12, err_msg=f"seed {SEED}, N={n}")
 
 
 @needs_cc

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ir.bounds import Known
+from ...ir.conditions import negated
 from ...ir.expr import ONE, ZERO, const, load, maximum, minimum, var
 from ...ir.kernel import (
     Alloc,
@@ -54,7 +55,7 @@ SHORT = 32  # iterations of which blocks bring nothing
 
 def ahead(nest: Nest, pairs: Dependences, strict: bool) -> Nest:
     """The nest with such loops in blocks."""
-    for loop, known in list(_loops(nest.body, pairs.known)):
+    for loop, known in list(loops_in(nest.body, pairs.known)):
         found = _summed(loop, strict)
         if found is None or prove_le(loop.stop - loop.start, const(SHORT), known):
             continue
@@ -64,18 +65,18 @@ def ahead(nest: Nest, pairs: Dependences, strict: bool) -> Nest:
     return nest
 
 
-def _loops(block: Block, known: Known) -> Iterator[tuple[Loop, Known]]:
+def loops_in(block: Block, known: Known) -> Iterator[tuple[Loop, Known]]:
     """The loops, each with what is known where it begins."""
     for s in block:
         if isinstance(s, Loop):
             yield s, known
-            yield from _loops(s.body, within((s,), known))
+            yield from loops_in(s.body, within((s,), known))
         elif isinstance(s, If):
-            yield from _loops(s.body, assuming(known, s.condition))
-            yield from _loops(s.orelse, known)
+            yield from loops_in(s.body, assuming(known, s.condition))
+            yield from loops_in(s.orelse, assuming(known, negated(s.condition, known)))
         else:
             for inner in s.blocks():
-                yield from _loops(inner, known)
+                yield from loops_in(inner, known)
 
 
 def _summed(loop: Loop, strict: bool) -> Loop | None:
@@ -152,4 +153,4 @@ class _Block:
         )
 
 
-__all__ = ["ahead"]
+__all__ = ["ahead", "loops_in"]

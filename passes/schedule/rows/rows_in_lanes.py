@@ -16,7 +16,7 @@ pieces of K are loaded repeated, which no more than a load takes, and no piece l
 from __future__ import annotations
 
 from ....ir.expr import ZERO
-from ....ir.kernel import Alloc, Loop, statements
+from ....ir.kernel import Alloc, Loop, statements, written
 from ....ir.places import homes_in
 from ....ir.record import changing
 from ..cost import NEAR, POINTERS, far_hints, lanes, rows_in_lanes
@@ -52,8 +52,8 @@ class RowsInLanes:
         (operand,) = mine
         path = path_to(plan.kernel.body, lambda s: isinstance(s, Loop) and s.axis == above)
         around = [s.axis for s in path[:-1] if isinstance(s, Loop) and s.axis in operand.names]
-        if operand.attr not in plan.facts.buffers or not around:
-            return None
+        if operand.attr not in plan.facts.buffers or operand.attr in written(plan.kernel.body) or not around:
+            return None  # what the kernel writes is not copied
         tiles: list[tuple[str, int, int]] = []
         for blocks, rows in rows_in_lanes(width):
             together = blocks * rows
