@@ -84,6 +84,7 @@ REFUSED = {
     "share a reduction": ("gemm", "share p 4", "not parallel"),
     "share blocks of nothing": ("gemm", "share i 0", "blocks of 0"),
     "share blocks of other parts": ("gemm", "share i 6 whole=4", "each of whole 4"),
+    "share beside an axis inside": ("gemm", "share i 6 multiple=2 beside=j", "`j` is not around `i`"),
     "deal what is in order": ("running_sum", "deal j 2", "not parallel"),
     "deal into nothing": ("gemm", "deal i 0", "0 classes"),
     "sieve what counts everywhere": ("gemm", "sieve p", "every so-many-th position"),

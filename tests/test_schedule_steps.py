@@ -155,6 +155,7 @@ GOOD = {
     "share": ("gemm", "share i 3\nshare j 2 multiple=4\nreorder i.0 j.0 i.1 j.1"),
     "share from a first position": ("transpose", "split i 3 tail=cut\nshare i.t 2 whole=2"),
     "share in whole parts": ("gemm", "share i 8 multiple=2 whole=4\nshare j 6 whole=3\nreorder i.0 j.0 i.1 j.1"),
+    "share beside an axis": ("broadcast", "share i 2 multiple=2 beside=g\ncollapse g i.0"),
     "share tiles": ("gemm", "split i 4 tail=pad\nshare i.0 2 multiple=2\nparallel i.0.0"),
     "deal": ("gemm", "deal i 3\ndeal j 1"),
     "deal and sieve": ("upsampled", "deal k 3\nsieve q\ndeal l 2\nsieve r"),

@@ -27,9 +27,9 @@ def variants(m: Module, target: Target = WIDE) -> list[tuple[Expr | None, tuple[
     return [(c, k.schedule) for c, k in parts_of(kernel, m.kernels[0])]
 
 
-def part(m: Module, word: str) -> tuple[str, ...]:
+def part(m: Module, word: str, target: Target = WIDE) -> tuple[str, ...]:
     """The steps of the one variant whose condition holds this word."""
-    (found,) = (steps for c, steps in variants(m) if word in str(c))
+    (found,) = (steps for c, steps in variants(m, target) if word in str(c))
     return found
 
 
@@ -94,6 +94,51 @@ def test_threads_share_nothing_and_rows_stay_where_they_are() -> None:
     steps = part(module("gemm"), "96 <= M")
     assert [line.split()[1] for line in steps if line.startswith("stage ")] == ["B", "B"], "strips, and narrower ones"
     assert "region" not in steps and "share i.0 64 multiple=2" in steps
+
+
+IMAGES = """kernels images v1
+size G
+size M
+size H
+size W
+size K
+in A: f32[M, K]
+in B: f32[G, K, H, W]
+out C: f32[G, M, H, W]
+kernel images_0(A, B, C):
+  for g in 0 .. G parallel:
+    for i in 0 .. M parallel:
+      for j in 0 .. H parallel:
+        for k in 0 .. W parallel:
+          alloc acc: f32[] register
+          acc[] = 0.0:f32
+          for p in 0 .. K reduce:
+            acc[] add= A[i, p] * B[g, p, j, k]
+          C[g, i, j, k] = acc[]
+"""
+
+
+@pytest.mark.usefixtures("small")
+def test_rows_are_cut_for_threads_only_where_batches_leave_some_without() -> None:
+    """Each block of rows packs all strips again: two threads share an even number of batches as they are, and one thread nothing."""
+    assert "share i.0 64 multiple=2 beside=g_h" in (together := part(module("batched"), "8 <= M"))
+    assert "share i.0 64" in (alone := part(module("batched"), "8 <= M", replace(WIDE, threads=False)))
+    assert [line for line in together if line.startswith("stage ")] == [line for line in alone if line.startswith("stage ")]
+    sizes = [{"G": g, "H": h, "M": 29, "K": 17, "N": 37} for g, h in ((1, 1), (1, 2), (3, 1))]
+    alike(module("batched"), *sizes)
+    alike(module("batched"), *sizes, target=replace(WIDE, threads=False))
+
+
+@pytest.mark.usefixtures("small")
+def test_the_lines_that_results_go_to_come_while_they_are_summed_up() -> None:
+    """Where the last cache is far away, and of columns that are two axes of the result as of those that are one."""
+    images = read(IMAGES)
+    assert isinstance(images, Module)
+    for m in (module("gemm"), images):
+        near, far = (part(m, "8 <= M", replace(WIDE, l3=size)) for size in (0, 105 << 20))
+        assert not any(line.startswith("prefetch_tile") for line in near)
+        assert [line.split()[1] for line in far if line.startswith("prefetch_tile")] == ["C", "C"], "wide strips, and narrower ones"
+    alike(images, *({"G": g, "M": 13, "H": 3, "W": w, "K": 5} for g in (1, 2) for w in (1, 7, 11)), target=replace(WIDE, l3=105 << 20))
 
 
 def test_rows_that_lie_side_by_side_stay_too() -> None:

@@ -47,7 +47,7 @@ STEPS: Final[dict[str, Step]] = {
     "short": Step("copies.short", "ni"),
     "version": Step("copies.version", "in+"),
     "fit": Step("copies.fit", "nnii"),
-    "share": Step("loops.share", "ni", {"multiple": "i", "whole": "i"}),
+    "share": Step("loops.share", "ni", {"multiple": "i", "whole": "i", "beside": "n"}),
     "deal": Step("residues.deal", "ni"),
     "sieve": Step("residues.sieve", "n"),
     "reorder": Step("loops.reorder", "n+"),

@@ -145,7 +145,10 @@ def _schedule(plan: Plan, found: Contraction, block: Blocking, piece: int) -> No
     batch = plan.collapsed(found.batch)
     width, acc = plan.extent(column), found.accumulator.name
     plan.do("split", row, block.wide_rows, tail="clamp")
-    plan.do("share", f"{row}.0", STRIP_TILES, multiple=plan.target.cores)
+    if plan.target.threads:
+        plan.do("share", f"{row}.0", STRIP_TILES, multiple=plan.target.cores, beside=batch)
+    else:
+        plan.do("share", f"{row}.0", STRIP_TILES)
     if pieces:
         plan.do("reorder", *((batch,) if batch else ()), f"{row}.0.0", pieces)
     if width is not None and width % block.wide_columns == 0:
@@ -192,3 +195,4 @@ def _strips(plan: Plan, found: Contraction, accumulator: str, rows: tuple[str, s
                 vectors_inside(plan, [plan.loop(plan.copying(plan.newest(before), before)[-1])])
     tile.wanted()
     tile.finish()
+    tile.results_ahead()

@@ -146,6 +146,13 @@ class RegisterTile:
         panels = sorted({n.attr for n in reads(plan.loop(self.depth).body)} - set(plan.facts.buffers))
         if [p for p in panels if not plan.tried("prefetch_panel", p, self.depth, tile, panel)]:
             plan.note(f"the last cache ({plan.target.l3 >> 20} MiB) is far away: while one panel of columns is worked on, the next is asked for")
+        self.results_ahead()
+
+    def results_ahead(self) -> None:
+        """Where the last cache is far away, what a tile is put together with, or stored in, comes while it is summed up."""
+        plan = self.plan
+        if not cost.panels_ahead(plan.target):
+            return
         if asked := [b for b in plan.facts.buffers if not plan.tried("prefetch_tile", b, self.depth)]:
             plan.note(f"while a tile is summed up, the lines come of {', '.join(f'`{b}`' for b in asked)} that it is put together with, or stored in")
 

@@ -169,7 +169,7 @@ def part(kernel: Kernel, facts: Facts, axis: str, count: int = 0) -> Kernel:
     return replace_loop(kernel, axis, lambda _: (whole,))
 
 
-def share(kernel: Kernel, facts: Facts, axis: str, most: int, multiple: int = 1, whole: int = 1) -> Kernel:
+def share(kernel: Kernel, facts: Facts, axis: str, most: int, multiple: int = 1, whole: int = 1, beside: str = "") -> Kernel:
     """Cut an axis in blocks of nearly equal length, at most so long, and so many that their number is a multiple.
 
         for i in 0 .. N:          for i.0 in 0 .. n:                                                          with n = max(1, ceil(N / 8))·2
@@ -180,7 +180,8 @@ def share(kernel: Kernel, facts: Facts, axis: str, most: int, multiple: int = 1,
           S(i)             →        for i.1 in 0 .. min(L, N - i.0·L):                                        (share i 8 multiple=2 whole=4)
                                       S(i.0·L + i.1)
 
-    A few blocks of full length and a short one are shared unevenly.  With `whole`, all but the last are as long as a multiple of that, of which `most` is one.  The loop runs in steps of 1 and is parallel.
+    A few blocks of full length and a short one are shared unevenly.  With `whole`, all but the last are as long as a multiple of that, of which `most` is one.  With `beside`, an axis around this one whose iterations are shared too, any number
+    of blocks will do where its extent is a multiple.  The loop runs in steps of 1 and is parallel.
     """
     loop = plain(find(kernel, axis), "share")
     if loop.kind != "parallel":
@@ -190,7 +191,13 @@ def share(kernel: Kernel, facts: Facts, axis: str, most: int, multiple: int = 1,
     taken = names_taken(kernel)
     outer, inner = parts_of(axis, taken)
     all_ = extent(loop)
-    count = simplify(maximum(ONE, ceildiv(all_, most * multiple)) * multiple, facts.known)
+    shared: Expr = const(multiple)
+    if beside:
+        around_it = next((x for x in around(kernel, axis) if isinstance(x, Loop) and x.axis == beside != axis), None)
+        if around_it is None:
+            raise StepError(f"share: `{beside}` is not around `{axis}`")
+        shared = where(mod(extent(around_it), shared).eq(ZERO), ONE, shared)
+    count = simplify(maximum(ONE, ceildiv(all_, shared * most)) * shared, facts.known)
     if whole > 1:
         length = simplify(maximum(ONE, ceildiv(all_, count * whole)) * whole, facts.known)
         first, stop, blocks = var(outer) * length, minimum(length, all_ - var(outer) * length), ceildiv(all_, length)

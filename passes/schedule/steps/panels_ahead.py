@@ -193,7 +193,7 @@ def prefetch_tile(kernel: Kernel, facts: Facts, buffer: str, depth: str) -> Kern
         count = constant_extent(vectors[0]) if len(vectors) == 1 else None
         stored = [s.index for s in statements(rows.body) if isinstance(s, Store) and s.buffer == buffer]
         for index in (*stored, *(n.args for n in reads(rows.body) if n.attr == buffer)):
-            address = held.address(index)
+            address = simplify(held.address(index), facts.known)
             if count is None or stride(address, vectors[0].axis) != 1 or rows.axis not in address.names or lets & address.names:
                 continue
             along = fresh(f"{rows.axis}.n", names_taken(kernel))
