@@ -11,6 +11,7 @@ import pytest
 from compilers import needs_cc
 from luminal.compiler import Settings, compilations
 from luminal.ir.kernel import If, Loop, statements
+from luminal.passes.schedule import cost
 
 pytestmark = pytest.mark.usefixtures("plain_c")
 
@@ -163,3 +164,46 @@ def test_values(name: str, config: dict[str, bool]) -> None:
 def test_steps_that_store_other_elements() -> None:
     """The columns of a factor in blocks have rows too, but hand nothing on that would come from far."""
     assert not nests(str(Path(luminal.__file__).parent / "bench" / "polybench" / "lu.toml"), ALONE)
+
+
+CUBE = "(composite cube ((A{f64}[N N N] B{f64}[N N N] steps{i64}[]) -> (A B)) (dotimes (t steps)" + "".join(
+    f"(loop (i 1 (- N 1)) (loop (j 1 (- N 1)) (loop (k 1 (- N 1)) (setf (aref {b} i j k)"
+    f" (* 0.25 (+ (aref {a} (- i 1) j k) (aref {a} (+ i 1) j k) (aref {a} i j (- k 1)) (aref {a} i j (+ k 1))))))))"
+    for a, b in ("AB", "BA")
+)
+CUBE += "))"
+
+
+def test_vectors_begin_at_lines() -> None:
+    """Those of planes that are known to be far; rows of a cube are short."""
+    plane, cube = (
+        [
+            s.split()[2:]
+            for s in compilations(text, Settings(runtime="clang", target="x86-64-v3", config=ALONE))[0].run("schedule").kernels[0].schedule
+            if "align" in s
+        ]
+        for text in (TEXTS["BOTH"], CUBE)
+    )
+    assert plane == [["B", f"trips={cost.LINES_ANYWHERE * 8}"], ["A", f"trips={cost.LINES_ANYWHERE * 8}"]]
+    assert not cube
+
+
+@needs_cc
+@pytest.mark.parametrize("config", (ALONE, THREADS), ids=("alone", "threads"))
+def test_wherever_memory_begins(config: dict[str, bool]) -> None:
+    plane, cube = (luminal.compile(text, runtime="clang", target="x86-64-v3", config=config) for text in (TEXTS["BOTH"], CUBE))
+    rng = np.random.default_rng(SEED)
+    for f, shape in ((plane, (300, 304)), (plane, (301, 299)), (cube, (41, 41, 41))):
+        size = int(np.prod(shape))
+        for offset in range(8):
+            a, b = (rng.standard_normal(size + 8)[k : k + size].reshape(shape) for k in (offset, 3 * offset % 8))
+            wanted = a.copy(), b.copy()
+            for _ in range(9):
+                if len(shape) == 2:
+                    each_way(*wanted, 1)
+                else:
+                    for x, y in (wanted, wanted[::-1]):
+                        y[1:-1, 1:-1, 1:-1] = 0.25 * (x[:-2, 1:-1, 1:-1] + x[2:, 1:-1, 1:-1] + x[1:-1, 1:-1, :-2] + x[1:-1, 1:-1, 2:])
+            f(a, b, 9)
+            np.testing.assert_allclose(a, wanted[0], rtol=1e-12, atol=1e-14, err_msg=f"{shape}, {offset} elements past a line, seed {SEED}")
+            np.testing.assert_allclose(b, wanted[1], rtol=1e-12, atol=1e-14, err_msg=f"{shape}, {offset} elements past a line, seed {SEED}")

@@ -8,7 +8,7 @@ from luminal.ir.kernel import Module
 from luminal.ir.record import replace
 from luminal.ir.target import Options, Target
 from luminal.ir.text import read
-from luminal.passes.schedule import cost, schedule
+from luminal.passes.schedule import cost, cost_turned, schedule
 from luminal.passes.schedule.rows.rows_of_lanes import few_vectors
 from scheduling import same_at
 
@@ -58,7 +58,7 @@ def scheduled(text: str, options: Options) -> tuple[Module, Module]:
         (PLACES, FEW),
         (PADDED, FEW),
         (LONG, ""),
-        (TURNED, f"variant C <= {cost.SHORT_READ}"),
+        (TURNED, f"variant C <= {cost_turned.SHORT_READ}"),
         (SUMS, f"variant C <= {cost.ROW_OF_LANE_NAN}"),
     ],
     ids=["bias", "places", "padded", "one long row", "turned over", "sums"],
@@ -110,10 +110,10 @@ def test_rows_beside_loops_as_long_as_a_vector_are_not_short() -> None:
 def test_a_few_elements_are_turned_over_one_by_one_along_the_longer_axis() -> None:
     before, after = scheduled(TURNED, Options())
     steps = after.kernels[0].schedule
-    assert {f"variant C <= {cost.SHORT_READ}", "variant B <= 7"} <= {*steps}  # less than a square
+    assert {f"variant C <= {cost_turned.SHORT_READ}", "variant B <= 7"} <= {*steps}  # less than a square
     assert {f"reorder {long}.0 {short} {long}.1" for long, short in ("jk", "kj")} <= {*steps}
     rng = np.random.default_rng(5)
-    long = cost.PIECE_TURNED + 1
+    long = cost_turned.PIECE_TURNED + 1
     for extents in [(2, 3, long), (2, long, 3), (2, 8, 8), (1, 1, 8), (2, 0, 3), (0, 3, 3), (1, 9, 8), (1, 8, 9)]:
         assert same_at(before, after, dict(zip("ABC", extents, strict=True)), rng) == 0
 

@@ -65,7 +65,7 @@ def _each_branch(kernel: Kernel, condition: Expr, facts: Facts, target: Target, 
     """A kernel that is an `if` on the sizes: what stands under it and under its `else` are scheduled as kernels of their own."""
     bare = replace(kernel, notes=())
     parts = [variants.under(bare, condition), variants.under(bare, None, (condition,))]
-    first = _with_few_rows(parts[0], facts, target, options) if parts[0].body else [(None, parts[0])]
+    first = _with_few_rows(parts[0], replace(facts, branch=condition), target, options) if parts[0].body else [(None, parts[0])]
     rest = _one_by_one(parts[1], facts, target, options) if parts[1].body else parts[1]
     first = [(both(few, c), part) for few, k in first for c, part in variants.parts_of(k, parts[0])]
     if any(line.startswith(variants.WORD) for _, k in first for line in k.schedule):  # those have no place in the first part

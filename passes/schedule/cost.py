@@ -171,14 +171,13 @@ SHORT_ROW = 16  # lines, below which rows that begin anywhere are stored several
 # thread, 32 to 64 MB of floats, arrays 16 bytes past a line: a bias on rows of 16, 20, 30, 48, 64 4.24, 4.93, 3.30, 1.78, 1.59 ms, cut at lines 13.9, 9.69, 8.79, 4.4 to 10, 3.42; of 100 and 200 2.88 and 2.99, cut 2.62 and 2.11;
 # windows of 16 to 48 of a signal 2.4 to 2.9, by AVX2 2.4 to 2.6, cut 24 to 66.)
 LEAST_LINES = 4
+# The same where neighbours are read beside it, of planes that are far, as in steps of time.  (Granite Rapids, one thread, f64: fields of 1000 × 1200, 1000 × 1201, 500 × 603 0.83, 0.88, 0.90, means of 601², 1001², 1300², 2801² 0.95, 0.98,
+# 0.94, 0.98 of the time.  What the second cache holds takes 1.05 to 1.3 of the time so.)
+LINES_ANYWHERE = 32
+FAR_PART = 4  # of the second cache, which an array has that is far with a few others
 LINES_OF_RUN = 4  # of each row of what is turned over in them
 # Lines of a row from which on what is read of it begins at a line too: before the first and after the last are blocks that are not full (Zen 4, 4096² floats 0.76 of the time, 30000 × 512 1.06).
 ALIGNED_ROW = 64
-# Tiles of shorter rows that stay there (64 × 3136 floats 2.6 to 2.8, 100 × 3249 3, 32 × 3136 1.2 to 1.4 times as fast as by the panels above)
-NEAR_PANELS = (128, 128)
-# Elements beside each other of what is read, and of what is stored, up to which those that are turned over go one by one, so many along the other axis at a time.  (Zen 4, one thread, f32, against squares, as rows × elements
-# that are read: 1000 images of 3 × 224 0.3, 6 × 100 0.45, 8 × 8 0.4, 8 × 64 0.6, 12 × 64 0.9, of 224 × 3 0.5, 64 × 8 1.0; 50000 × 7 1.7, 50000 × 3 0.5 of the time; 8 × 10⁶ 0.7 to 1.0, all of a row at a time 2.4.)
-SHORT_READ, SHORT_STORED, PIECE_TURNED = 4, 8, 1024
 LINES_AHEAD = 2  # of each row of such a block: the prefetchers of machines do not follow so many rows
 SQUARES_AHEAD = 8  # of rows that are worked off several at a time, a line of each is asked for so many squares before: one thread, running sums of 1000 × 5000 floats 0.5 of the time
 LINES_ON = 4  # the same where hints go on to the next tile

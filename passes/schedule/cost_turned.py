@@ -14,6 +14,11 @@ LINES_READ = 24  # of each row of what is turned over in such a tile, at most: o
 # f32, 128 lines of 32 rows 4096² 0.81, 2048 × 8192 0.80, 8192 × 2048 0.77, 4112 × 4080 0.96, of 16 and 64 rows 4096² 0.95 and 0.93, 64 lines of 32 rows 0.83, 0.81, 0.80, 1.03; f64, of 8, 16, 32, 64 rows 2048 × 4096 1.10, 0.88, 0.87, 1.3;
 # bf16, of 32, 64, 128 rows 8192 × 4096 0.69, 0.87, 0.93; rows that begin anywhere, of 5000² floats 0.78, of 4100² 0.89, of 2500 × 5000 doubles 0.70.)
 FOLLOWED, LINES_FOLLOWED = 32, 128
+# Tiles of shorter rows that stay there (64 × 3136 floats 2.6 to 2.8, 100 × 3249 3, 32 × 3136 1.2 to 1.4 times as fast as by the panels above)
+NEAR_PANELS = (128, 128)
+# Elements beside each other of what is read, and of what is stored, up to which those that are turned over go one by one, so many along the other axis at a time.  (Zen 4, one thread, f32, against squares, as rows × elements
+# that are read: 1000 images of 3 × 224 0.3, 6 × 100 0.45, 8 × 8 0.4, 8 × 64 0.6, 12 × 64 0.9, of 224 × 3 0.5, 64 × 8 1.0; 50000 × 7 1.7, 50000 × 3 0.5 of the time; 8 × 10⁶ 0.7 to 1.0, all of a row at a time 2.4.)
+SHORT_READ, SHORT_STORED, PIECE_TURNED = 4, 8, 1024
 
 
 def panels(target: Target, line: int) -> tuple[int, int]:

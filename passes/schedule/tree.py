@@ -62,6 +62,7 @@ class Facts:
     sizes: Mapping[str, Size] = field(default_factory=dict)
     strict: bool = False  # float reductions keep their order
     assumed: Expr | None = None  # a condition on the sizes under which the kernel runs
+    branch: Expr | None = None  # such a condition that stands in its text, for what hangs on how far memory is
     shared_bytes: int = 48 << 10  # what the threads of a block may share
     known: Known = field(init=False, compare=False)  # the sizes' bounds and the condition, for proofs
 

@@ -25,7 +25,7 @@ from .columns_inside import columns_inside, expanded, strips
 from .in_registers import halves, in_registers, padded, shorter
 from .joined_axes import joined, positions_as_data
 from .joined_passes import joined_passes
-from .lines import aligned, chooses
+from .lines import aligned, chooses, shifted
 from .longer_rows import longest
 from .partial_rows import computed_long, confined, own_vector, stored_in_part
 from .parts import parted
@@ -151,6 +151,8 @@ def strip(plan: Plan, axis: str, width: int, side_by_side: int = 1, lines: bool 
         _last_lanes(plan, head, width)
         (stored,) = {s.buffer for s in statements(plan.loop(axis).body) if isinstance(s, Store) and s.buffer in plan.facts.buffers}
         side_by_side = max(side_by_side, LINE // plan.facts.buffers[stored].dtype.bytes // width)  # whole lines
+    elif lines and not divided and not piece and (head := shifted(plan, axis)) is not None:
+        _last_lanes(plan, head, width)
     axis = _taken_in_turn(plan, axis, width)
     if not plan.has(axis):
         return

@@ -68,7 +68,11 @@ def by_lines(plan: Plan) -> list[tuple[Expr | None, Kernel]]:
     if found.pieces > 1:  # what is far is turned over as it lies
         ways = [(_in_near_tiles, near)]
     rows = _bare(plan).loop(found.a).stop
-    ways = [(_short_reads, rows.le(const(cost.SHORT_READ))), (_short_rows, length.le(const(min(cost.SHORT_STORED, found.side - 1)))), *ways]
+    ways = [
+        (_short_reads, rows.le(const(cost_turned.SHORT_READ))),
+        (_short_rows, length.le(const(min(cost_turned.SHORT_STORED, found.side - 1)))),
+        *ways,
+    ]
     parts: list[tuple[Expr | None, Kernel]] = []
     for way, bounds in ways:
         condition = simplify(bounds, plan.facts.known)
@@ -184,12 +188,12 @@ def _in_near_tiles(plan: Plan, over: Turned) -> None:
     """What stays in the caches: squares of tiles of which neither what is read nor what is stored leaves the first cache before its lines are complete, and nothing is asked for ahead."""
     others, _, side = _ordered(plan, over)
     a, b = over.a, over.b
-    plan.do("tile", a, b, *cost.NEAR_PANELS)
+    plan.do("tile", a, b, *cost_turned.NEAR_PANELS)
     turned(plan, f"{a}.1", f"{b}.1", side, ahead="")
     if len(others) == 0:
         plan.do("collapse", f"{a}.0", f"{b}.0", named=1)
     threads(plan)
-    plan.note(f"what is near is turned over in tiles of {cost.NEAR_PANELS[0]}×{cost.NEAR_PANELS[1]}")
+    plan.note(f"what is near is turned over in tiles of {cost_turned.NEAR_PANELS[0]}×{cost_turned.NEAR_PANELS[1]}")
 
 
 def _in_runs(plan: Plan, over: Turned) -> None:
@@ -219,10 +223,10 @@ def _short_reads(plan: Plan, over: Turned) -> None:
 def _one_by_one(plan: Plan, over: Turned, short: str, long: str) -> None:
     """Squares would be mostly empty: element by element along the longer axis, in pieces whose lines are in the first cache until they are complete."""
     _ordered(plan, over)
-    plan.do("split", long, cost.PIECE_TURNED)
+    plan.do("split", long, cost_turned.PIECE_TURNED)
     plan.do("reorder", f"{long}.0", short, f"{long}.1")
     threads(plan)
-    plan.note(f"a few elements along `{short}` are turned over one by one, in pieces of {cost.PIECE_TURNED} along `{long}`")
+    plan.note(f"a few elements along `{short}` are turned over one by one, in pieces of {cost_turned.PIECE_TURNED} along `{long}`")
 
 
 def _kept(plan: Plan, rows: str, row: str, side: int, ahead: str | None = None, **options: str) -> None:
