@@ -24,7 +24,7 @@ def random_line(kernel: Kernel, rng: random.Random) -> str:
     match name:
         case "split" | "unroll":
             return f"{name} {axis()} {rng.randint(1, 5)}" + (
-                f" tail={rng.choice(['guard', 'cut', 'cut spare=1', 'pad', 'pad aligned=1', 'cut aligned=1', 'clamp'])}" if name == "split" else ""
+                f" tail={rng.choice(['guard', 'cut', 'pad', 'pad aligned=1', 'cut aligned=1', 'clamp'])}" if name == "split" else ""
             )
         case "collapse" | "join":
             return f"{name} {axis()} {axis()}"

@@ -93,7 +93,6 @@ REFUSED = {
     "window of what is written": ("gemm", "window C j at=i", "the kernel writes `C`"),
     "window that misses an axis": ("convolution_padded", "window K p q r l at=k", "does not depend on l"),
     "window of no number": ("convolution", "window X h c r at=o multiple=x", "are no numbers"),
-    "spare parts of a guard": ("pointwise", "split i 4 spare=1", "only what is cut can leave parts over"),
     "window over taps and row apart": ("convolution", "window X h c at=o", "in 0 ways"),
     "spill a written tile turned": ("gemm", "split i 3 tail=pad\nsplit j 8 tail=pad\nreorder i.0 j.0 i.1 j.1\nexpand acc i.1 j.1\nfission i.1 j.1\nspill acc i.1 turned=4", "writes `acc`, so it cannot be turned|may be undefined"),
     "accumulate what is read": ("gemm_scaled", "split p 8\naccumulate p.0 into=C", "more than `add=`"),

@@ -66,7 +66,6 @@ GOOD = {
     "once, in vectors": ("taken_again", f"{ASKED}\nvectorize j.1.e\nvectorize j.1.f\nunroll i.1.e\nvectorize j.1.g"),
     "split guard": ("pointwise", "split i 4\nsplit j 3"),
     "split cut": ("softmax", "split p 4 tail=cut\nsplit p.t 2 tail=cut\nsplit i 3 tail=cut"),
-    "split cut, the last part to what is left over": ("softmax", "split p 4 tail=cut spare=1\nsplit p.t 2 tail=cut\nsplit i 3 tail=cut spare=2"),
     "split aligned": (
         "softmax",
         "split p 8 tail=cut\nsplit p.t 2 aligned=1\nsplit q 4 tail=cut\nsplit q.t 2 tail=cut aligned=1\nsplit i 8 tail=cut\nsplit i.t 4 tail=pad aligned=1",

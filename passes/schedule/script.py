@@ -42,7 +42,7 @@ def _found(place: str) -> Callable[..., Kernel]:
 
 
 STEPS: Final[dict[str, Step]] = {
-    "split": Step("loops.split", "ni", {"tail": "n", "spare": "i", "aligned": "i"}),
+    "split": Step("loops.split", "ni", {"tail": "n", "aligned": "i"}),
     "part": Step("loops.part", "ni?"),
     "short": Step("copies.short", "ni"),
     "version": Step("copies.version", "in+"),

@@ -58,7 +58,7 @@ def _moved(*places: tuple[Loop, Expr]) -> Callable[[Expr], Expr]:
     return change
 
 
-def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "guard", spare: int = 0, aligned: int = 0) -> Kernel:
+def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "guard", aligned: int = 0) -> Kernel:
     """Cut an axis in two.
 
         for i in 0 .. N:          for i.0 in 0 .. ceil(N / 4):                            tail=guard
@@ -67,7 +67,6 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
 
         tail=perfect: i.1 in 0 .. 4 and no tail; N is known to be a multiple of 4.
         tail=cut:     i.0 in 0 .. N // 4, i.1 in 0 .. 4, and then  for i.t in 4·(N // 4) .. N: S(i.t)
-                      (spare=1: i.0 in 0 .. N // 4 - 1, so that what is left over is one part longer where there is one)
         tail=pad:     i.0 in 0 .. ceil(N / 4), i.1 in 0 .. 4, and S is run beyond N too: loads give 0 there (of local buffers that are filled so far, what is
                       there), stores to memory that outlives the iteration are guarded by `4·i.0 + i.1 < N`.
         tail=clamp:   as pad, but beyond N it is S(N - 1) that is run again: what is read needs no guard.
@@ -89,8 +88,6 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
     outer, inner = parts_of(axis, taken)
     length = extent(loop)
     exact = is_multiple(length, factor, facts.known)
-    if spare and (exact or tail != "cut"):
-        raise StepError("split: only what is cut can leave parts over")
     if tail == "perfect" and not exact:
         raise StepError(f"split: {length} is not known to be a multiple of {factor}; use tail=guard, cut or pad")
     origin, begin, end = loop.start, ZERO, length
@@ -101,7 +98,7 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
     value = origin + (var(outer) * factor + var(inner))
     body = loop.body
     if exact or tail == "cut":
-        parts, inner_stop = floordiv(end, const(factor)) - spare, const(factor)
+        parts, inner_stop = floordiv(end, const(factor)), const(factor)
     else:
         parts, inner_stop = ceildiv(end, factor), const(factor)
         if tail == "guard":
@@ -124,7 +121,7 @@ def split(kernel: Kernel, facts: Facts, axis: str, factor: int, tail: str = "gua
     if tail == "cut" and not exact:
         rest = fresh(f"{axis}.t", taken)
         known = inside_for(around(kernel, axis)[:-1], facts.known, loop.start, loop.stop)
-        behind = origin + (parts if at_least(length, spare * factor, known) else maximum(begin, parts)) * factor
+        behind = origin + (parts if at_least(length, 0, known) else maximum(begin, parts)) * factor
         result = (*result, Loop(rest, simplify(behind, known), loop.stop, copy(at(loop.body, (loop, var(rest))), taken), loop.kind, span=loop.span))
     return replace_loop(kernel, axis, lambda _: result)
 
