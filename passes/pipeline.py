@@ -161,6 +161,13 @@ PIPELINE: tuple[Pass, ...] = (
         since=2,
         when=_has("reduce"),
     ),
+    Pass(
+        "mirror_products",
+        "graph",
+        "after cascade and ask_after, which know products of which less is wanted; before fuse, which makes the half real that is multiplied",
+        since=2,
+        when=_has("reduce"),
+    ),
     Pass("fuse", "graph", "last on the graph: it only marks what is made real, with every rewrite already done"),
     Pass("make_nests", "graph", "one kernel for each node made real; loops are in logical order, nothing is scheduled", makes="kernel"),
     Pass("split_complex", "kernel", "once for what tensors and what loops have made: nothing after it knows complex numbers"),

@@ -68,6 +68,7 @@ def _each_branch(kernel: Kernel, condition: Expr, facts: Facts, target: Target, 
     first = _with_few_rows(parts[0], replace(facts, branch=condition), target, options) if parts[0].body else [(None, parts[0])]
     rest = _one_by_one(parts[1], facts, target, options) if parts[1].body else parts[1]
     first = [(both(few, c), part) for few, k in first for c, part in variants.parts_of(k, parts[0])]
+    first = [(c, part) for c, part in first if c is None or simplify(both(condition, c) or condition, facts.known) is not FALSE]
     if any(line.startswith(variants.WORD) for _, k in first for line in k.schedule):  # those have no place in the first part
         first = [(None, parts[0])]
     chosen = variants.choose(bare, [*((both(condition, few), k) for few, k in first), *variants.parts_of(rest, parts[1])])

@@ -46,7 +46,7 @@ from ..steps.skips import is_masked
 from ..steps.variants import choose
 from ..tree import StepError
 from . import sliding
-from .direct import direct, in_place, more_rows, shallow, streamed, tried_where
+from .direct import direct, in_place, is_idle, more_rows, shallow, streamed, tried_where
 from .dotted import dotted, dotted_words, in_vectors, signs, turned
 from .one_position import one_position
 from .own_panels import own_panels
@@ -146,7 +146,7 @@ class _Parts:
         part = self.plan.another()
         condition = attempt(part)
         self.plan.note(*part.notes)
-        if condition is not None:
+        if condition is not None and not is_idle(self.plan, condition):
             self.found.append((None if condition.is_const else condition, part.kernel))
         return condition is not None
 

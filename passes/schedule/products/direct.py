@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ....ir.expr import FALSE, ONE, TRUE, Expr, both, call, const, mod, product, size
+from ....ir.expr import FALSE, ONE, TRUE, ZERO, Expr, both, call, const, mod, product, size
 from ....ir.kernel import Alloc, Store, statements
 from ....ir.record import changing
 from ....ir.simplify import assuming, simplify
@@ -152,7 +152,7 @@ def streamed(plan: Plan, found: Contraction, block: Blocking, few: InPlace = FEW
 def tried_where(plan: Plan, condition: Expr, reason: str, steps: Callable[[], None]) -> Expr | None:
     """Take some steps for the sizes of a condition: the condition; None (and an unchanged plan) where it holds of nothing but empty tensors, or a step refuses."""
     filled = both(*(ONE.le(size(name)) for name in plan.facts.sizes)) or TRUE
-    if simplify(condition, assuming(plan.facts.known, filled)) is FALSE:
+    if simplify(condition, assuming(plan.facts.known, filled)) is FALSE or is_idle(plan, condition):
         return None
     with plan.attempt(f"not where `{condition}` alone") as attempt:
         steps()
@@ -160,6 +160,13 @@ def tried_where(plan: Plan, condition: Expr, reason: str, steps: Callable[[], No
         return None
     plan.note(f"where `{condition}`, {reason}")
     return condition
+
+
+def is_idle(plan: Plan, condition: Expr) -> bool:
+    """Whether a kernel has nothing to do where a condition holds: what the sizes choose another way for is as long as `where(c, n, 0)`."""
+    lengths = dict.fromkeys(x.stop for x in all_loops(plan.kernel.body) if x.start is ZERO and x.stop.op == "where")
+    chosen = [e.args[0] for e in lengths if e.args[2] is ZERO and e.args[0].names <= plan.facts.sizes.keys()]
+    return any(simplify(both(c, condition) or TRUE, plan.facts.known) is FALSE for c in chosen)
 
 
 def in_place(plan: Plan, found: Contraction) -> bool:
