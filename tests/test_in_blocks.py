@@ -12,7 +12,7 @@ from luminal.ir.kernel import Loop, statements
 pytestmark = pytest.mark.usefixtures("plain_c")
 
 SEED = 11
-LENGTHS = (0, 1, 7, 8, 9, 32, 33, 40, 47, 71)
+LENGTHS = (0, 1, 7, 8, 9, 32, 33, 40, 71, 129, 200)
 
 UP = """(composite up ((A{{f32}}[N N] B{{f32}}[N K]) -> (X{{f32}}[N K]))
   (dotimes (i N)
@@ -47,16 +47,41 @@ MOVING = UP.format(sum="loop (j (floordiv i 2) i)", factor="1.0", row="j")  # it
 CARRIED = UP.format(sum="dotimes (j i)", factor="c", row="j").replace("(dotimes (i N)", "(set c 1.0) (dotimes (i N) (set c (* 0.5 c))")
 
 
-def cut(text: str) -> int:
-    """How many loops go by blocks."""
+def cut(text: str, rows: int = 8) -> int:
+    """How many loops go by so many."""
     (found,) = compilations(text, Settings(runtime="clang", target="x86-64-v3"))
     nests = {id(n.attr.nest): n.attr.nest for n in found.run("raise_loops").nodes() if n.attr.nest is not None}
-    return sum(isinstance(s, Loop) and s.step.is_const and abs(s.step.attr) == 8 for nest in nests.values() for s in statements(nest.body))
+    return sum(isinstance(s, Loop) and s.step.is_const and abs(s.step.attr) == rows for nest in nests.values() for s in statements(nest.body))
 
 
 @pytest.mark.parametrize("text", [PLAIN, UP_TO_TWO_BEFORE, DOWN, IN_PLACE])
 def test_what_is_cut(text: str) -> None:
-    assert cut(text) == 1
+    """Where there are up to 128 rows, and inside of blocks of 64, which add up 64 terms at a time."""
+    assert cut(text) == cut(text, 64) == 2
+
+
+PART = """(composite part ((U{f32}[N N]) -> (U))
+  (loop (panel 0 N 16)
+    (if (< (+ panel 16) N)
+      (loop (i (+ panel 1) (+ panel 16))
+        (loop (j (+ panel 16) N)
+          (set s (aref U i j))
+          (loop (k panel i) (decf s (* (aref U i k) (aref U k j))))
+          (setf (aref U i j) s))))))"""
+
+
+def test_columns_may_begin_at_a_place_that_a_loop_tells() -> None:
+    """It is none before the first; and few rows are in no blocks of blocks."""
+    assert (cut(PART), cut(PART, 64)) == (0, 0)
+    more = PART.replace("16", "40")
+    assert (cut(more), cut(more, 64)) == (1, 0)
+
+
+def test_strips_of_blocks_lie_beside_each_other() -> None:
+    """What all rows of a block read of the rows before it is copied strip by strip, and stays in the first cache."""
+    (found,) = compilations(PLAIN, Settings(runtime="clang", target="x86-64-v4"))
+    lines = [line for kernel in found.module.kernels for line in kernel.schedule if line.startswith("stage X")]
+    assert len(lines) == 1 and lines[0].endswith("at=k3.0"), lines
 
 
 @pytest.mark.parametrize("text", [NEXT, MOVING, CARRIED, VECTOR, SET_FIRST, SET_BEFORE])
@@ -94,7 +119,7 @@ def test_values(text: str) -> None:
 def test_values_in_place(text: str) -> None:
     f = luminal.compile(text)
     rng = np.random.default_rng(SEED)
-    for n in LENGTHS:
+    for n in LENGTHS if text is IN_PLACE else LENGTHS[:-2]:
         for k in (1, 5, 70):
             a, x = rng.standard_normal((n, n)) / (n or 1), rng.standard_normal((n, k))
             got = f(a.astype(np.float32), x.astype(np.float32))

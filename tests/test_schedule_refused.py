@@ -72,6 +72,7 @@ REFUSED = {
     "bind unknown length": ("pointwise", "bind j thread.x", "no constant extent"),
     "effects outside a grid": ("gemm", "split p 8\naccumulate p.0 into=C\nsplit j 4 tail=pad\nexpand acc j.1\nfission j.1\nbind j.1 thread.x", "repeated by every thread"),
     "stage what is written": ("gemm", "stage C i j", "the kernel writes `C`"),
+    "stage what the loop around it writes": ("gemm", "stage C j at=i", "the kernel writes `C`"),
     "stage over too few axes": ("gemm", "stage A p", "in 0 ways"),
     "stage across a bound": ("gemm", "split p 4\nstage A p.1 p.0 at=j", "p.0"),
     "parts of unknown length": ("gemm", "part i 2", "not known to be a multiple of 2"),

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ir.bounds import Known
+from ...ir.bounds import Known, Range
 from ...ir.conditions import negated
 from ...ir.expr import ONE, ZERO, const, load, maximum, minimum, var
 from ...ir.kernel import (
@@ -70,7 +70,8 @@ def loops_in(block: Block, known: Known) -> Iterator[tuple[Loop, Known]]:
     for s in block:
         if isinstance(s, Loop):
             yield s, known
-            yield from loops_in(s.body, within((s,), known))
+            ends = known.with_ranges({s.axis: Range(s.start, s.stop - 1)}, within=known) if s.step.is_const and s.step.attr > 1 else None
+            yield from loops_in(s.body, ends or within((s,), known))
         elif isinstance(s, If):
             yield from loops_in(s.body, assuming(known, s.condition))
             yield from loops_in(s.orelse, assuming(known, negated(s.condition, known)))

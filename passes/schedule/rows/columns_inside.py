@@ -72,16 +72,45 @@ def columns_inside(plan: Plan, x: Loop) -> bool:
         if row is None or together < 2 or (plan.extent(row) or together) < together:
             _streamed(plan, around.axis, x.axis, () if short else moving_with(plan, around, x), alone, pad)
             return True
-        factors = [n for n in (width * cost.ACCUMULATORS, width) if extent is None or n <= extent]
-        rest = in_chunks(plan, row, around, x, factors, pad)
-        if rest == row:
-            plan.do("split", row, together, tail="cut")
-            _together(plan, f"{row}.1", around, moving_with(plan, around, x), factors, pad)
-            rest = f"{row}.t"
-        if rest and plan.has(rest):
-            around, x = _inside(plan, rest)
-            _streamed(plan, around.axis, x.axis, () if short else moving_with(plan, around, x), alone, pad)
+        parts = _strips_outside(plan, row, around, x, width)
+        for part in parts:
+            if len(parts) > 1:
+                around, x = _inside(plan, part)
+            extent = plan.extent(around.axis)
+            factors = [n for n in (width * cost.ACCUMULATORS, width) if extent is None or n <= extent]
+            rest = in_chunks(plan, part, around, x, factors, pad) if len(parts) == 1 else part
+            if rest == part:
+                plan.do("split", part, together, tail="cut")
+                _together(plan, f"{part}.1", around, moving_with(plan, around, x), factors, pad)
+                rest = f"{part}.t"
+            if rest and plan.has(rest):
+                around, x = _inside(plan, rest)
+                _streamed(plan, around.axis, x.axis, () if short else moving_with(plan, around, x), alone, pad)
     return not attempt.refused
+
+
+def _strips_outside(plan: Plan, row: str, column: Loop, deep: Loop, width: int) -> list[str]:
+    """Rows that share a matrix so low that a strip of its columns stays in the first cache go strip by strip: it comes from further away once for all of them.  The loops over rows: in a strip, and of what columns are left."""
+    matrices, depth, rows = moving_with(plan, column, deep), plan.at_most(deep.axis), plan.at_most(row)
+    columns, strip = plan.at_most(column.axis), width * cost.ACCUMULATORS
+    if len(matrices) != 1 or depth is None or (rows is not None and rows < cost.STRIP_ROWS) or (columns is not None and columns < 2 * strip):
+        return [row]
+    if depth < cost.CHUNK or depth * strip * plan.facts.buffers[matrices[0]].dtype.bytes > plan.target.l1 * cost.CHUNK_PART:
+        return [row]
+    rest = ""
+    with plan.attempt() as attempt:
+        plan.do("split", column.axis, strip, tail="cut")
+        earlier = plan.kernel
+        plan.do("fission", row)
+        (rest,) = plan.added(earlier)[:1]
+        plan.do("reorder", f"{column.axis}.0", row)
+        earlier = plan.kernel
+        if not plan.tried("stage", matrices[0], deep.axis, f"{column.axis}.1", at=f"{column.axis}.0"):  # pages of it are many
+            plan.do("vectorize", plan.added(earlier)[-1])
+    if attempt.refused:
+        return [row]
+    plan.note(f"`{row}` goes by for one strip of {strip} columns of `{matrices[0]}` after the other: a strip stays in the first cache")
+    return [row, rest]
 
 
 def _inside(plan: Plan, row: str) -> tuple[Loop, Loop]:

@@ -68,7 +68,7 @@ def stage(
     `order` is the order of the copying loops, if another; behind each of the first axis `spare` elements are left free, behind each row along the last one `pad` (so that what threads store side by side, or read one below the other, lies in different banks
     of memory); the copy is as long as the `exact` ones are, others may have a constant bound.  What is staged is the largest subexpression that reads `buffer` and depends, inside `at`, on the axes
     alone: casts, guards of padded axes and any other pointwise prologue are done once, while copying; with plain=1 what has the type of the buffer alone; with several=1 the first of such subexpressions, of which there may be more.  The kernel does not write what is staged, unless that is
-    local and written before: outside of the nest in front of which the copy stands; there is one such subexpression inside `at`, and all its uses are inside the axes; memory that all threads share is not allocated inside a region; the bounds of the axes depend on nothing inside `at` but on earlier axes, or are monotone in other
+    written before, outside of the nest in front of which the copy stands, and is local, or `at` is a loop that does not write it; there is one such subexpression inside `at`, and all its uses are inside the axes; memory that all threads share is not allocated inside a region; the bounds of the axes depend on nothing inside `at` but on earlier axes, or are monotone in other
     loops: then the copy holds what any of their iterations reads; of an axis that starts elsewhere in each, all from 0, where that is there to be copied.  So it does
     where an axis moves with one of the `whole` ones, if all of that is there to be copied; then each element lies as though an axis began at 0, and what is read has no offset in its address.
     """
@@ -179,6 +179,8 @@ def staged_value(
 
     What a `where` chooses that is copied where it is not chosen too must be there."""
     everywhere, local = written(kernel.body), set(local_buffers(kernel))
+    if scope is not kernel.body:  # what a loop around the copy stores between one copy and the next is what the next one holds
+        local |= everywhere - written(scope)
     if buffer in everywhere - local:
         raise StepError(f"stage: the kernel writes `{buffer}`")
     here = {s.name for s in scope if isinstance(s, Let)}  # there before the copy is made
