@@ -43,6 +43,15 @@ PARTLY = """
         (progn (setf (aref Y i j) s) (incf (aref Count i)) (set s 0.0))
         (set s (* s 0.9))))))
 """
+IN_BLOCKS = """
+(composite in_blocks ((X{f32}[M N]) -> (Y{f32}[M N]))
+  (dotimes (b (floordiv (+ M 15) 16))
+    (dotimes (l (min %d (- M (* 16 b))))
+      (set s 0.0)
+      (dotimes (j N)
+        (set s (/ (aref X (+ (* 16 b) l) j) (+ 2.0 (* s s))))
+        (setf (aref Y (+ (* 16 b) l) j) s)))))
+"""
 NESTED = """
 (composite nested ((X{f32}[M N]) -> (Y{f32}[M N]))
   (dotimes (i M)
@@ -151,6 +160,22 @@ def test_conditions_in_conditions_stay_row_by_row():
 def test_what_is_stored_whole_does_not_begin_as_zeros():
     assert len(luminal.compile(SMOOTHED, dtype={"T": "f32"}).compilation.level("kernel").kernels) == 1
     assert len(luminal.compile(PARTLY).compilation.level("kernel").kernels) == 2
+    assert len(luminal.compile(IN_BLOCKS % 16).compilation.level("kernel").kernels) == 1
+    assert len(luminal.compile(IN_BLOCKS % 15).compilation.level("kernel").kernels) == 2
+
+
+@needs_cc
+@pytest.mark.parametrize("length", [15, 16])
+def test_rows_in_blocks(length):
+    """The last block may be short; of blocks with a gap in between, the rows there are zeros."""
+    f = luminal.compile(IN_BLOCKS % length)
+    for m in (0, 1, 16, 33):
+        (x,) = drawn((m, 5))
+        expected, s = np.zeros((m, 5)), np.zeros(m)
+        for j in range(5):
+            s = x[:, j].astype(np.float64) / (2 + s * s)
+            expected[:, j] = np.where(np.arange(m) % 16 < length, s, 0)
+        np.testing.assert_allclose(f(x), expected, rtol=1e-5, atol=1e-6)
 
 
 BACKWARDS = """
