@@ -42,6 +42,7 @@ class Known(Knowledge):
         self._proofs: dict[Goal, bool] = {}
         self._asides: dict[Goal, bool] = {}
         self._tried: dict[tuple[Goal, int, frozenset[int]], bool] = {}  # steps of proofs: the depth that is left, and the facts that are used up
+        self._parts: dict[tuple[Expr, Expr], bool] = {}  # of `_is_part`
         self._within = 0  # side conditions
         self._fuel = 0
 
@@ -178,7 +179,7 @@ class Known(Knowledge):
         found = sorted(atoms, key=self.elimination_order)
         compound = [a for a in found if a.args]
         if len(compound) > 1:
-            around = {a: sum([a.names <= b.names and a in postorder(b) for b in compound]) for a in compound}
+            around = {a: sum([a.names <= b.names and self._is_part(a, b) for b in compound]) for a in compound}
             compound.sort(key=around.__getitem__)
             found = [*compound, *found[len(compound) :]]
         if compound and len(compound) < len(found):
@@ -188,6 +189,15 @@ class Known(Knowledge):
             free = [a for a in alone if a.names.isdisjoint(self._behind(compound, leaves))] if alone else []
             if bounded or free:
                 return [*bounded, *free, *(a for a in found if a not in bounded and a not in free)]
+        return found
+
+    def _is_part(self, a: Expr, b: Expr) -> bool:
+        """Whether a stands in b, which is remembered where b does not remember what it is made of: choices of choices may have thousands of nodes."""
+        if b.order is not None:
+            return a in b.order
+        found = self._parts.get((a, b))
+        if found is None:
+            found = self._parts[a, b] = a in postorder(b)
         return found
 
     def _behind(self, compound: list[Expr], leaves: list[Expr]) -> set[str]:

@@ -68,7 +68,7 @@ class Loop(Around):
         self.kind = kind
         self.step = step  # never 0; negative counts down: start, start+step, … while > stop
         self.span = span
-        self.within, self.kinds = None, -1
+        self.within, self.kinds, self.hashed = None, -1, 0
 
     def around(self, body: Block, orelse: Block = ()) -> Loop:
         return Loop(self.axis, self.start, self.stop, body, self.kind, self.step, self.span)
@@ -126,7 +126,7 @@ class If(Around):
         self.condition = condition
         self.body = body
         self.orelse = orelse
-        self.within, self.kinds = None, -1
+        self.within, self.kinds, self.hashed = None, -1, 0
 
     def blocks(self) -> tuple[Block, ...]:
         return self.body, self.orelse
@@ -146,7 +146,7 @@ class While(Around):
         self.condition = condition
         self.body = body
         self.limit = limit  # at most this many trips
-        self.within, self.kinds = None, -1
+        self.within, self.kinds, self.hashed = None, -1, 0
 
     def around(self, body: Block, orelse: Block = ()) -> While:
         return While(self.condition, body, self.limit)
@@ -161,7 +161,7 @@ class Region(Around):
 
     def __init__(self, body: Block) -> None:
         self.body = body
-        self.within, self.kinds = None, -1
+        self.within, self.kinds, self.hashed = None, -1, 0
 
     def around(self, body: Block, orelse: Block = ()) -> Region:
         return Region(body)

@@ -111,7 +111,7 @@ class For(Around):
         self.serial_if = None if serial_if is FALSE else serial_if  # parallel only: run by one thread where this holds (too little work to fork)
         self.end = end  # parallel only, from 0 in steps of 1: the body is for all iterations from `var` to this, as many as a thread has
         self.times = times  # unroll only: so many iterations side by side; 0: all of them
-        self.within, self.kinds = None, -1
+        self.within, self.kinds, self.hashed = None, -1, 0
 
     def around(self, body: Block, orelse: Block = ()) -> For:
         return For(self.var, self.start, self.stop, body, self.step, self.pragma, self.serial_if, self.end, self.times)
@@ -128,7 +128,7 @@ class If(Around):
         self.condition = condition
         self.body = body
         self.orelse = orelse
-        self.within, self.kinds = None, -1
+        self.within, self.kinds, self.hashed = None, -1, 0
 
     def blocks(self) -> tuple[Block, ...]:
         return self.body, self.orelse
@@ -147,7 +147,7 @@ class While(Around):
     def __init__(self, condition: Expr, body: Block) -> None:
         self.condition = condition
         self.body = body
-        self.within, self.kinds = None, -1
+        self.within, self.kinds, self.hashed = None, -1, 0
 
     def around(self, body: Block, orelse: Block = ()) -> While:
         return While(self.condition, body)
@@ -163,7 +163,7 @@ class Region(Around):
     def __init__(self, body: Block, serial_if: Expr | None = None) -> None:
         self.body = body
         self.serial_if = None if serial_if is FALSE else serial_if  # run by one thread where this holds (too little work to fork)
-        self.within, self.kinds = None, -1
+        self.within, self.kinds, self.hashed = None, -1, 0
 
     def around(self, body: Block, orelse: Block = ()) -> Region:
         return Region(body, self.serial_if)

@@ -129,6 +129,13 @@ def assuming(known: Known, condition: Expr | None) -> Known:
     return found
 
 
+def granting(known: Known, condition: Expr | None) -> Known:
+    """The same without asking which of the comparisons are known, or follow from others."""
+    if condition is None or condition is TRUE:
+        return known
+    return known.with_facts([f for c in conjuncts(condition) for f in fact(c)])
+
+
 def prove(condition: Expr, known: KnownLike | None = None) -> bool:
     """The boolean expression holds for every admitted value.  False means that no proof was found."""
     return simplify(condition, known) is TRUE

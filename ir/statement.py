@@ -49,10 +49,16 @@ class Statement(Structure):
 class Around(Statement):
     """One that holds others, in a body; an `if` in two."""
 
-    __slots__ = ("kinds", "within")
+    __slots__ = ("hashed", "kinds", "within")
     body: tuple[Any, ...]
     within: tuple[Any, ...] | None  # of `statements`
     kinds: int  # of `kinds_in`
+    hashed: int  # of `hash`, for which a nest in a graph is looked up whenever a node of it is made
+
+    def __hash__(self) -> int:
+        if self.hashed == 0:
+            self.hashed = hash(self.compared())
+        return self.hashed
 
     def blocks(self) -> tuple[tuple[Any, ...], ...]:
         return (self.body,)

@@ -33,15 +33,15 @@ from .loops.tensor_form import Form, tensor_form
 def raise_loops(ir: Graph, target: Target, options: Options) -> Graph:
     """See the head of this file."""
     pairs = _dependences(ir)
-    done: dict[int, tuple[Nest, Nest]] = {}  # by `id`: each of a nest's results is a node
+    done: dict[Nest, Nest] = {}  # each of a nest's results is a node, and a composite that is called twice gives the same nest twice
 
     def rule(n: Node) -> Node | None:
         nest = n.attr.nest
         if nest is None:
             return None
-        if id(nest) not in done:
-            done[id(nest)] = nest, _parallel(nest, pairs, target, options)
-        return make("nest", n.dtype, n.shape, n.args, replace(n.attr, nest=done[id(nest)][1]), n.span)
+        if nest not in done:
+            done[nest] = _parallel(nest, pairs, target, options)
+        return make("nest", n.dtype, n.shape, n.args, replace(n.attr, nest=done[nest]), n.span)
 
     return rewrite(tensor_algebra(ir, options, pairs), rule)
 
@@ -51,6 +51,7 @@ def tensor_algebra(ir: Graph, options: Options, pairs: Dependences | None = None
     pairs = _dependences(ir) if pairs is None else pairs
     inout = frozenset(p.name for p in ir.ports if p.role == "inout")
     raised: dict[tuple[Nest, tuple[View, ...]], tuple[Node, ...]] = {}
+    first: dict[Nest, Nest] = {}  # of those that are equal, so that what their statements do is found out once
 
     def rule(n: Node) -> Node | None:
         if n.op != "nest":
@@ -61,7 +62,7 @@ def tensor_algebra(ir: Graph, options: Options, pairs: Dependences | None = None
             return None
         key = (nest, n.args)
         if key not in raised:
-            raised[key] = _raised(n, pairs, inout, options)
+            raised[key] = _raised(n, first.setdefault(nest, nest), pairs, inout, options)
         return raised[key][n.attr.result]
 
     return rewrite(ir, rule)
@@ -71,10 +72,8 @@ def _dependences(ir: Graph) -> Dependences:
     return Dependences(assuming(Known(ir.size_info()), both(*ir.requires)))
 
 
-def _raised(node: Node, pairs: Dependences, inout: frozenset[str], options: Options) -> tuple[Node, ...]:
-    """The nodes of all results of a nest: what is left of it are nests too."""
-    nest = node.attr.nest
-    assert nest is not None
+def _raised(node: Node, nest: Nest, pairs: Dependences, inout: frozenset[str], options: Options) -> tuple[Node, ...]:
+    """The nodes of all results of a node's nest: what is left of it are nests too."""
     operands = tuple(a.node for a in node.args)
     form = tensor_form(nest, operands, pairs, inout, options)
     if _has_loops(form, operands):

@@ -3,6 +3,8 @@
 import pytest
 from luminal.ir.target import Options
 from luminal.ir.text import show
+from luminal.passes import raise_loops as raising
+from luminal.passes.loops import concurrency, loop_events, written_out
 from luminal.passes.make_nests import make_nests
 from luminal.passes.raise_loops import raise_loops
 from luminal.passes.simplify import simplify
@@ -77,3 +79,47 @@ def test_raising_is_idempotent():
     for text in LOOPS.values():
         once = raised(text)
         assert raise_loops(once, TARGET, Options()) == once
+
+
+def counted(monkeypatch, place, name):
+    """How often a function is called from now on."""
+    calls, f = [], getattr(place, name)
+
+    def count(*args):
+        calls.append(args)
+        return f(*args)
+
+    monkeypatch.setattr(place, name, count)
+    return calls
+
+
+TWICE = """
+(composite sorted_into ((I{int}[N] H{float}[K]) -> (H)) (dotimes (i n) (incf (aref H (aref I i)))))
+(composite t ((I{int}[N] J{int}[N] H{float}[K] G{float}[K]) -> (Y{float}[K] Z{float}[K]))
+  (setf Y (sorted_into I H)) (setf Z (sorted_into J G)))
+"""
+
+
+def test_nests_that_are_equal_are_looked_at_once(monkeypatch):
+    graph = composite(TWICE)
+    assert len({n.attr.nest for n in nests(graph)}) == 1 < len(nests(graph))
+    looks, events = counted(monkeypatch, raising, "_parallel"), counted(monkeypatch, loop_events.Events, "__init__")
+    assert len(nests(raise_loops(graph, TARGET, Options()))) == 2
+    assert len(looks) == 1 and len(events) <= 2, "as it is written, and as it stays"
+
+
+def test_a_nest_with_a_while_of_unknown_rounds_is_not_written_out(monkeypatch):
+    """Nothing behind the `while` is looked at."""
+    stores = counted(monkeypatch, written_out._Writing, "store")
+    raised("((X[N 8]) -> (X)) (dotimes (i n) (set k 0) (while (< k n) :max 9 (incf k)) (dotimes (j 7) (setf (aref X i j) (aref X i (+ j 1)))))")
+    assert not stores
+    raised("((X[N 8]) -> (X)) (dotimes (i n) (set k 0) (while (< k 3) :max 9 (incf k)) (dotimes (j 7) (setf (aref X i j) (aref X i (+ j 1)))))")
+    assert len(stores) >= 7
+
+
+def test_the_first_pair_of_accesses_that_meets_decides(monkeypatch):
+    """What the others are in an iteration is not asked."""
+    seen = counted(monkeypatch, concurrency, "in_iteration")
+    stores = " ".join(f"(setf (aref Y {k}) (+ (aref Y {k}) (aref X (aref I i))))" for k in range(20))
+    raised(f"((X{{float}}[N] I{{int}}[N] Y{{float}}[20]) -> (Y)) (dotimes (i n) {stores} (setf (aref Y (mod (aref I i) 20)) 1))")
+    assert 0 < len(seen) < 20

@@ -10,8 +10,9 @@ from luminal.ir.bounds import Known, Range
 from luminal.ir.evaluate import evaluate
 from luminal.ir.expr import Expr, ceildiv, const, floordiv, maximum, minimum, mod, size, var
 from luminal.ir.graph import Size
+from luminal.ir.simplify import prove_le
 from luminal.passes.loops.dependence import Dependences
-from luminal.passes.loops.domains import Trip
+from luminal.passes.loops.domains import Trip, granted
 from luminal.passes.loops.emptiness import is_empty
 from luminal.passes.loops.loop_records import Read
 from luminal.passes.loops.systems import System
@@ -148,3 +149,12 @@ def test_apart_against_trying() -> None:
             assert not (apart and meet), (first, second, level)
             told += apart == (not meet)
     assert told > 850
+
+
+def test_what_is_granted_is_below_both_ends_of_a_count() -> None:
+    """And nothing is asked: knowledge of what stands inside loops is made for one question each."""
+    n, m, i, j = size("N"), size("M"), var("i"), var("j")
+    known = Known({"N": Size("N"), "M": Size("M")})
+    inside = granted(known, (Trip(i, minimum(n, m)), Trip(j, floordiv(n, const(2)))))
+    assert prove_le(i + 1, n, inside) and prove_le(i + 1, m, inside) and prove_le(j * 2 + 2, n, inside)
+    assert not prove_le(i + 2, n, inside) and not known.assumed and not inside.assumed

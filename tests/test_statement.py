@@ -120,6 +120,14 @@ def test_a_statement_remembers_the_kinds_of_operators_in_it() -> None:
     assert replace(outer, body=()).kinds == -1 and kinds_in((replace(outer, body=()),)) == 0
 
 
+def test_a_statement_around_others_remembers_its_hash() -> None:
+    one, other = (Loop("i", ZERO, var("n"), (Loop("j", ZERO, var("n"), (Store("a", (var("j"),), ZERO),)),)) for _ in range(2))
+    assert one.hashed == 0 and hash(one) == hash(other) == one.hashed == other.hashed != 0
+    inner = one.body[0]
+    assert isinstance(inner, Loop) and inner.hashed == hash(inner) != 0, "the hash of what is around it asked"
+    assert replace(one, kind="parallel").hashed == 0 and hash(replace(one, kind="parallel")) != hash(one)
+
+
 SOME, OTHER = Store("a", (), ZERO), program_body.Fail(1)
 
 

@@ -105,15 +105,22 @@ def _independent(v: Expr, loop: Loop, found: Events, pairs: Dependences) -> bool
 
 def conflicts(v: Expr, found: Events, pairs: Dependences, without: frozenset[int] = frozenset()) -> Iterator[bool]:
     """For each store inside the loop, but those of `without` (by `id`), and each access to its buffer there: may two iterations touch one element?"""
-    inside: dict[tuple[str, int], list[Access]] = {}  # by buffer and loops around: the accesses as one iteration sees them
+    inside: dict[tuple[str, int], list[Access]] = {}  # by buffer and loops around
     stores: list[tuple[Access, int]] = []
     for a, depth in found.within(v):
-        one = in_iteration(a, depth, found)
-        inside.setdefault((a.buffer, depth), []).append(one)
+        inside.setdefault((a.buffer, depth), []).append(a)
         if isinstance(a, Event) and without.isdisjoint(a.stores):
-            stores.append((one, depth))
-    for one, depth in stores:
-        for other in inside[one.buffer, depth]:
+            stores.append((a, depth))
+    seen: dict[int, Access] = {}  # as one iteration sees them, by `id`: made as they are asked for, since many a loop is decided by its first pair
+
+    def within(a: Access, depth: int) -> Access:
+        if id(a) not in seen:
+            seen[id(a)] = in_iteration(a, depth, found)
+        return seen[id(a)]
+
+    for a, depth in stores:
+        for b in inside[a.buffer, depth]:
+            one, other = within(a, depth), within(b, depth)
             yield not (pairs.apart(one, other, depth) and pairs.apart(other, one, depth))
 
 

@@ -14,10 +14,10 @@ from ...ir.conditions import conjuncts
 from ...ir.expr import Expr, both, var
 from ...ir.kernel import Nest
 from ...ir.polynomial import Poly, atom, atoms, is_constant, plus, poly, shifted
-from ...ir.simplify import assuming, prove
+from ...ir.simplify import assuming, prove_le
 from ...ir.walks import leaves, substitution
 from ...ir.witness import Point
-from .domains import Trip, within
+from .domains import Trip, granted
 from .emptiness import is_empty
 from .loop_records import Event, Read
 from .systems import System
@@ -71,7 +71,7 @@ class Dependences:
 
     def _inside(self, loops: tuple[Trip, ...]) -> Known:
         if loops not in self._domains:
-            self._domains[loops] = within(self.known, loops)
+            self._domains[loops] = granted(self.known, loops)
         return self._domains[loops]
 
 
@@ -185,7 +185,7 @@ def _prove_different(pairs: list[tuple[Expr, Expr]], inside: Known) -> bool:
             continue
         others = both(*[p.eq(q) for j, (p, q) in enumerate(pairs) if j != k and p is not q])
         there = assuming(inside, others)
-        if prove(x.lt(y), there) or prove(y.lt(x), there):
+        if prove_le(x + 1, y, there) or prove_le(y + 1, x, there):
             return True
     return False
 

@@ -7,7 +7,7 @@ from ...ir.errors import NOWHERE, Span
 from ...ir.expr import ZERO, Expr, both
 from ...ir.polynomial import atoms, poly
 from ...ir.record import record
-from ...ir.simplify import assuming, prove_le, simplify
+from ...ir.simplify import assuming, granting, prove_le, simplify
 from ...ir.walks import postorder, substitute
 
 
@@ -29,9 +29,21 @@ class Trip:
 
 def within(known: Known, loops: tuple[Trip, ...]) -> Known:
     """What is known inside loops that run at least once."""
-    known = known.with_ranges({t.var.attr: (0, t.count - 1, 1) for t in loops})
-    # of a count that is a sum of products the range says all
-    return assuming(known, both(*(t.var.lt(t.count) for t in loops if any(a.args for a in atoms(poly(t.count))))))
+    return assuming(_in_range(known, loops), _below_counts(loops))
+
+
+def granted(known: Known, loops: tuple[Trip, ...]) -> Known:
+    """The same, in which nothing is asked of the trips themselves."""
+    return granting(_in_range(known, loops), _below_counts(loops))
+
+
+def _in_range(known: Known, loops: tuple[Trip, ...]) -> Known:
+    return known.with_ranges({t.var.attr: (0, t.count - 1, 1) for t in loops})
+
+
+def _below_counts(loops: tuple[Trip, ...]) -> Expr | None:
+    """What ranges do not say: of a count that is a sum of products they say all."""
+    return both(*(t.var.lt(t.count) for t in loops if any(a.args for a in atoms(poly(t.count)))))
 
 
 def box(t: Trip, extents: dict[Expr, Expr], known: Known) -> Expr:

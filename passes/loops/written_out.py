@@ -49,8 +49,10 @@ def written_out(nest: Nest, known: Known) -> Nest | None:
     arrays = {b.name: b for b in (*nest.operands, *nest.results)}
     stored = {s.buffer for s in statements(nest.body) if isinstance(s, Store) and s.index}
     for kept in range(OUTSIDE + 1):
-        writing = _Writing(known, MOST, arrays, stored)
+        writing = _Writing(known, MOST, arrays, stored, (While,))  # which no row of values is left of
         body = writing.block(nest.body, kept)
+        if writing.stuck:
+            return None
         if writing.left >= 0:
             break
     else:
@@ -71,9 +73,9 @@ def local_networks(nest: Nest, known: Known) -> Nest:
     def block(body: Block) -> Block:
         few = {s.buffer.name for s in body if isinstance(s, Alloc) and s.buffer.shape and all(e.is_const for e in s.buffer.shape)}
         if few and any(isinstance(s, While) for s in statements(body)):
-            writing = _Writing(known, MOST, arrays, stored)
+            writing = _Writing(known, MOST, arrays, stored, (Loop, While))
             written = writing.block(body, 0)
-            if writing.left >= 0 and not any(isinstance(s, Loop | While) for s in statements(written)) and not _chosen(written):
+            if writing.left >= 0 and not _chosen(written):
                 return _Variables(writing.arrays, names).block(unique_locals(_without_counters(body, written), names.fresh))
         return tuple([with_parts(s, lambda e: e, block) if s.blocks() else s for s in body])
 
@@ -98,10 +100,11 @@ def _chosen(body: Block) -> bool:
 
 
 class _Writing:
-    """`left` statements may still be written; `loops` have been.  Integers that are set have `values`, between two ends: what a loop doubles in each round is known where its rounds are."""
+    """`left` statements may still be written, none once it is `stuck` at a loop of a kind that may not stay; `loops` have been.  Integers that are set have `values`, between two ends: what a loop doubles in each round is known where its rounds are."""
 
-    def __init__(self, known: Known, left: int, arrays: Mapping[str, Buffer], stored: Collection[str]) -> None:
+    def __init__(self, known: Known, left: int, arrays: Mapping[str, Buffer], stored: Collection[str], all_of: tuple[type[Stmt], ...]) -> None:
         self.known, self.left, self.loops = known, left, 0
+        self.all_of, self.stuck = all_of, False
         self.arrays, self.stored = dict(arrays), stored
         self.values: dict[str, tuple[int, int]] = {}
         self.data: set[str] = set()  # names of what was read
@@ -153,10 +156,17 @@ class _Writing:
 
     def staying(self, s: Loop | While, kept: int) -> Block:
         """A loop that is not written out: what it sets is not known."""
+        if self.is_stuck(s):
+            return (s,)
         self.forget(s.body)
         stays = with_body(s, self.block(s.body, kept))
         self.forget(s.body)
         return (stays,)
+
+    def is_stuck(self, s: Loop | While) -> bool:
+        if isinstance(s, self.all_of):
+            self.left, self.stuck = -1, True
+        return self.stuck
 
     def trips(self, s: Loop | While, bodies: Iterable[Block | None]) -> Block:
         """One after the other; the loop itself where that is too much, or leaves loops."""
@@ -168,6 +178,7 @@ class _Writing:
             if any(isinstance(t, Loop | While) for t in result):  # of unknown trips: work for kernels, once for all iterations
                 self.values = before
                 self.forget(s.body)
+                self.is_stuck(s)
                 return (s,)
             if self.left < 0:
                 break
