@@ -93,7 +93,7 @@ MODULES = (
 )
 FILES = tuple(f"{m}.py" for m in MODULES)
 MYPY = ("--ignore-missing-imports", "--follow-imports=silent", f"--cache-dir={os.devnull}")
-FLAGS = ("-O1", "-fPIC", "-fvisibility=hidden", "-w", "-DNDEBUG", "-fno-strict-overflow", "-fwrapv")
+FLAGS = ("-O2", "-fPIC", "-fvisibility=hidden", "-w", "-DNDEBUG", "-fno-strict-overflow", "-fwrapv")
 _ENTRIES = """#include <Python.h>
 {declarations}
 static const struct {{ const char *name; PyObject *(*make)(void); }} modules[] = {{
