@@ -121,10 +121,8 @@ KEPT_IN_TURN = 2  # rows that lie between the passes (softmax of the sum of two 
 NEXT_ROW = 4  # of the second cache the part that a row may take which is asked for while another is worked on (layer norm: rows of a quarter of it 0.8 of the time, of a half 1.15)
 MATRIX_AHEAD = 32  # rows of a matrix that are asked for ahead of a register tile: of tiles of 64 floats, which read half of a row of 128 each, as many bytes as `NEAR` (from memory 16 rows take 1.15 to 1.2 × as long, 64 as long as 32; from the second cache 16 rows 0.98)
 CHUNK_ROWS = 8  # rows of results for which a matrix is read in chunks: some register tiles, and as many as a block of few rows has
-CHUNK, STRIP_ROWS = (
-    32,
-    16,
-)  # rows of such a chunk: two of 128 floats are in the first cache (eight queries, two threads, against tile by tile: 64 floats 1.14 to 1.18, 128 floats 1.06 to 1.17 times as fast; with 64 rows these 0.99 to 1.08)
+CHUNK = 32  # rows of such a chunk: two of 128 floats are in the first cache (eight queries, two threads, against tile by tile: 64 floats 1.14 to 1.18, 128 floats 1.06 to 1.17 times as fast; with 64 rows these 0.99 to 1.08)
+LOW_ROWS = 16  # that share a matrix so low that a strip of it stays in the first cache, from which on they go by strip by strip (triangular systems)
 CHUNK_PART = 3 / 4  # of the first cache that two chunks may take, the one that is read and the next
 POINTERS = 8  # rows that are read side by side: their addresses, and those of what is asked for, are in registers (16 of them: 1.15 × the time, from the second cache)
 NEAR = 8192  # bytes ahead that is asked for of what a loop reads once, from one end to the other, in pieces: as much as a core needs on its way for 60 GB/s (with 4096 0.85 of it); twice that leaves the first cache too soon
@@ -177,7 +175,7 @@ LEAST_LINES = 4
 # The same where neighbours are read beside it, of planes that are far, as in steps of time.  (Granite Rapids, one thread, f64: fields of 1000 × 1200, 1000 × 1201, 500 × 603 0.83, 0.88, 0.90, means of 601², 1001², 1300², 2801² 0.95, 0.98,
 # 0.94, 0.98 of the time.  What the second cache holds takes 1.05 to 1.3 of the time so.)
 LINES_ANYWHERE = 32
-FAR_PART = 4  # of the second cache, which an array has that is far with a few others
+PLANE_PART = 4  # of the second cache, which an array has that is far with a few others
 LINES_OF_RUN = 4  # of each row of what is turned over in them
 # Lines of a row from which on what is read of it begins at a line too: before the first and after the last are blocks that are not full (Zen 4, 4096² floats 0.76 of the time, 30000 × 512 1.06).
 ALIGNED_ROW = 64

@@ -93,7 +93,7 @@ def _strips_outside(plan: Plan, row: str, column: Loop, deep: Loop, width: int) 
     """Rows that share a matrix so low that a strip of its columns stays in the first cache go strip by strip: it comes from further away once for all of them.  The loops over rows: in a strip, and of what columns are left."""
     matrices, depth, rows = moving_with(plan, column, deep), plan.at_most(deep.axis), plan.at_most(row)
     columns, strip = plan.at_most(column.axis), width * cost.ACCUMULATORS
-    if len(matrices) != 1 or depth is None or (rows is not None and rows < cost.STRIP_ROWS) or (columns is not None and columns < 2 * strip):
+    if len(matrices) != 1 or depth is None or (rows is not None and rows < cost.LOW_ROWS) or (columns is not None and columns < 2 * strip):
         return [row]
     if depth < cost.CHUNK or depth * strip * plan.facts.buffers[matrices[0]].dtype.bytes > plan.target.l1 * cost.CHUNK_PART:
         return [row]

@@ -65,7 +65,7 @@ def shifted(plan: Plan, axis: str) -> str | None:
     held, known = plan.facts.buffers[stored[0]], assuming(plan.facts.known, plan.facts.branch)
     for s, inner in pairwise(path):
         known = assuming(known, s.condition) if isinstance(s, If) and any(x is inner for x in s.body) else known
-    line, far = LINE // held.dtype.bytes, plan.target.l2 // cost.FAR_PART
+    line, far = LINE // held.dtype.bytes, plan.target.l2 // cost.PLANE_PART
     if len(held.shape) != 2 or not _neighbours(plan, axis, line) or not prove(const(far).le(held.elements * held.dtype.bytes), known):
         return None
     saved = plan.kernel
