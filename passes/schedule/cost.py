@@ -19,8 +19,6 @@ WIDE_VECTORS = 4
 # Tiles of columns behind which a single vector that is left over does not count.  (Emerald Rapids, one thread, f32, against fewer rows: 64×64×256 1.06, 64×64×304 1.05, 32×256×448 1.15 × as fast; 64³ 0.96, 100³ 0.91.)
 SINGLE_AMONG = 5
 MOST_ACCUMULATORS = 8  # of a maximum that keeps NaN: an instruction more waits for each (Golden Cove, rows of 4096 from the second cache: logsumexp and softmax take 0.93 of the time)
-# Elements of either axis from which on blocks are turned over though other nests stand beside them.  (Zen 4, one thread, images with a border added while their channels come from the end or go there, blocks beside nests that stay together, AVX-512 and AVX2: 3 and 4 channels of 224² 1.6 to 2.5 and 1.6 to 2.5, 6 channels 1.2 to 1.6 and 1.3 to 1.8, 8 channels of 112² 1.0 to 1.3 and 0.8 to 1.0, 12 channels 0.7 and 1.1 of the time.)
-FEW_TURNED = 8
 FEW_VECTORS = 4  # that a loop has at most: what whole ones save by asking nothing, a loop more costs, and so does asking for the next few
 TURNS = 8  # of so many, at least: before and after the loop each is a few instructions
 ACCUMULATORS = 4  # independent vectors of a reduction: latency of an add × adds a cycle, on machines of the last ten years
@@ -45,6 +43,9 @@ DIRECT_ROWS, FEW_LEFT = 8, 4
 UNPACKED = 1 << 19
 # Second caches that an operand read in place in wide tiles may take which up to `OWN_ROWS` rows use, where the last cache is near.  (Zen 4, AVX-512, one thread, f32, panels of each thread's own beside: 17 rows of 512² to 1024² 1.3 to 1.45, 32 rows 1.1 to 1.3, 64 and 128 rows 1.03 to 1.15 × as long, two threads 0.95 to 1.4; of 1500² tiles in place take up to five times as long; AVX2, narrow tiles, 64 rows of 512² 1.3 and 1.9 times.)
 BEYOND = 4
+COLUMN_PANELS = (
+    2  # of columns, up to which low tiles read twice as much in place (Granite Rapids, AVX2, two threads, 4096 × 4096 × 32 0.6 of the time)
+)
 SHALLOW = 16  # of a reduction up to which nothing is packed (two threads, f32, against panels: 4096×4096×4 1.8, 100000×64×5 1.6, 7×100000×5 2.1, 1000×1000×16 1.2 × as fast)
 DOTTED_DEPTH = 1024  # of their reduction at a time: what rows and columns hold of it is in the first cache
 DOTTED_ROWS = 8  # rows for which columns that lie along the reduction are read as they lie, from one end to the other
@@ -95,6 +96,8 @@ TURN_IMAGES = 4  # and positions along the axis before
 STRIP_PANELS = 4  # panels of columns that are copied side by side (1024² floats, rows of 4 KiB: 0.9 ms for 1.3 of 20; with 8 and 16 the same)
 # Of the second cache the part that a panel of packed columns may take which comes from there, and bytes of it that such a panel has in the first at least.  The deeper panels are, the less often partial sums come and go.  (Golden Cove, 2 MiB, two threads, f32, 1024 for 512: 1000³ and 1536³ 1.05 × as fast.)
 PANEL_PART, PANEL_LEAST = 16, 2
+# Where there are fewer registers, and register tiles are low: the part of the first cache that a panel has.  (Granite Rapids, AVX2, depths of 256 for 1024, gemm of 512³ to 1536³: f32 1.01 to 1.12, two threads 1.04 to 1.08; f64 1.09 to 1.16, two threads 1.18 to 1.21 × as fast.)
+MANY_REGISTERS, LOW_PART = 32, 2
 # Bytes from which on the last cache is that of many cores, and a panel from there is waited for (Golden Cove, 105 MiB, asked for ahead: 1000³ 1.07, 2048³ 1.2 × as fast)
 FAR = 64 << 20
 COLUMN_TILES = 4  # register tiles of columns in a block: it amortises the copy, and there are blocks enough to be shared evenly
@@ -176,12 +179,7 @@ LEAST_LINES = 4
 # 0.94, 0.98 of the time.  What the second cache holds takes 1.05 to 1.3 of the time so.)
 LINES_ANYWHERE = 32
 PLANE_PART = 4  # of the second cache, which an array has that is far with a few others
-LINES_OF_RUN = 4  # of each row of what is turned over in them
-# Lines of a row from which on what is read of it begins at a line too: before the first and after the last are blocks that are not full (Zen 4, 4096² floats 0.76 of the time, 30000 × 512 1.06).
-ALIGNED_ROW = 64
-LINES_AHEAD = 2  # of each row of such a block: the prefetchers of machines do not follow so many rows
 SQUARES_AHEAD = 8  # of rows that are worked off several at a time, a line of each is asked for so many squares before: one thread, running sums of 1000 × 5000 floats 0.5 of the time
-LINES_ON = 4  # the same where hints go on to the next tile
 
 
 class InPlace(NamedTuple):
@@ -228,12 +226,16 @@ def blocking(target: Target, dtype: DType, spare: int = 4) -> Blocking:
     panel = columns * dtype.bytes
     depth = _power_below(PANEL_LEAST * target.l1 // panel, 64, 1024)
     deep = _power_below(max(PANEL_LEAST * target.l1, target.l2 // PANEL_PART) // panel, 64, 1024)
+    comes = f"is a small part of the second cache ({target.l2 >> 10} KiB), and partial sums seldom come and go"
+    if low := target.vector_registers < MANY_REGISTERS:
+        deep = _power_below(target.l1 // LOW_PART // panel, 64, 1024)
+        comes = f"stays in the first cache ({target.l1 >> 10} KiB), for so low a tile needs the next of its vectors soon"
     tiles = max(1, min(BLOCK_ROWS // rows, target.l2 * 2 // 5 // (rows * deep * dtype.bytes)))
     reasons = (
         f"register tile {rows}×{columns}: {rows * VECTORS} of {target.vector_registers} vector registers accumulate, the others hold {VECTORS} vectors of columns and a row's element",
         f"blocks of {depth} along the reduction: a panel of {columns} columns ({depth * panel >> 10} KiB) streams through the first cache ({target.l1 >> 10} KiB)"
-        if deep == depth
-        else f"blocks of {deep} along the reduction: a panel of {columns} columns ({deep * panel >> 10} KiB) is a small part of the second cache ({target.l2 >> 10} KiB), and partial sums seldom come and go",
+        if deep == depth and not low
+        else f"blocks of {deep} along the reduction: a panel of {columns} columns ({deep * panel >> 10} KiB) {comes}",
         f"row blocks of {tiles} tiles: {tiles * rows} rows, few enough to be shared evenly; their {tiles * rows * deep * dtype.bytes >> 10} KiB stay in the second cache ({target.l2 >> 10} KiB)",
     )
     wide_rows = (target.vector_registers - WIDE_VECTORS - 1) // WIDE_VECTORS

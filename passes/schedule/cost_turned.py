@@ -19,6 +19,13 @@ NEAR_PANELS = (128, 128)
 # Elements beside each other of what is read, and of what is stored, up to which those that are turned over go one by one, so many along the other axis at a time.  (Zen 4, one thread, f32, against squares, as rows × elements
 # that are read: 1000 images of 3 × 224 0.3, 6 × 100 0.45, 8 × 8 0.4, 8 × 64 0.6, 12 × 64 0.9, of 224 × 3 0.5, 64 × 8 1.0; 50000 × 7 1.7, 50000 × 3 0.5 of the time; 8 × 10⁶ 0.7 to 1.0, all of a row at a time 2.4.)
 SHORT_READ, SHORT_STORED, PIECE_TURNED = 4, 8, 1024
+# Elements of either axis from which on blocks are turned over though other nests stand beside them.  (Zen 4, one thread, images with a border added while their channels come from the end or go there, blocks beside nests that stay together, AVX-512 and AVX2: 3 and 4 channels of 224² 1.6 to 2.5 and 1.6 to 2.5, 6 channels 1.2 to 1.6 and 1.3 to 1.8, 8 channels of 112² 1.0 to 1.3 and 0.8 to 1.0, 12 channels 0.7 and 1.1 of the time.)
+FEW_TURNED = 8
+LINES_OF_RUN = 4  # of each row of what is turned over in runs
+# Lines of a row from which on what is read of it begins at a line too: before the first and after the last are blocks that are not full (Zen 4, 4096² floats 0.76 of the time, 30000 × 512 1.06).
+ALIGNED_ROW = 64
+LINES_AHEAD = 2  # of each row of such a block: the prefetchers of machines do not follow so many rows
+LINES_ON = 4  # the same where hints go on to the next tile
 
 
 def panels(target: Target, line: int) -> tuple[int, int]:

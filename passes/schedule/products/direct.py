@@ -41,6 +41,7 @@ from .. import roles
 from ..affine import stride
 from ..cost import (
     BEYOND,
+    COLUMN_PANELS,
     DIRECT_ROWS,
     FEW,
     FEW_LEFT,
@@ -127,6 +128,9 @@ def _fits(plan: Plan, found: Contraction, block: Blocking, few: InPlace) -> Expr
         )
     limits = ((const(DIRECT_ROWS * target.cores), rows), (rows, const(OWN_ROWS)), (length, const(beyond)))
     near = near if beyond <= most else call("bit_or", near, both(*(a.le(b) for a, b in limits)) or TRUE)
+    if not block.wide_columns:  # a copy of the rows serves few panels, and deep ones do not stay in the first cache
+        twice = min(2 * target.l2 // dtype.bytes, few.elements)
+        near = call("bit_or", near, both(length.le(const(twice)), columns.le(const(COLUMN_PANELS * block.columns))) or TRUE)
     return near if not few.rows else both(near, call("bit_or", rows.le(const(few.rows)), _work(plan, found).le(const(few.work)))) or TRUE
 
 

@@ -18,7 +18,7 @@ from ....ir.expr import FALSE, TRUE, Expr, both, call, const
 from ....ir.kernel import Kernel, Let, Loop, Store
 from ....ir.record import replace
 from ....ir.simplify import simplify
-from .. import cost, roles
+from .. import cost_turned, roles
 from ..affine import extent
 from ..plan import Plan
 
@@ -65,4 +65,4 @@ def _turns(plan: Plan, kernel: Kernel) -> Expr:
     if not across:
         return FALSE
     few = [across[-1], axis] if form.axes[-2:] == (across[-1], axis) else across[-1:]
-    return both(*(const(cost.FEW_TURNED).le(extent(x)) for x in form.chain if x.axis in few)) or TRUE
+    return both(*(const(cost_turned.FEW_TURNED).le(extent(x)) for x in form.chain if x.axis in few)) or TRUE

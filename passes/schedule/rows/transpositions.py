@@ -138,7 +138,7 @@ def lines_first(plan: Plan, a: str, b: str) -> list[tuple[str, str]]:
     for buffer in dict.fromkeys(n.attr for n in reads(plan.loop(a).body) if n.attr in plan.facts.buffers):
         before = plan.kernel
         line = LINE // plan.facts.buffers[buffer].dtype.bytes
-        if not plan.tried("align", a, buffer, least=cost.stream_bytes(plan.target), trips=cost.ALIGNED_ROW * line):
+        if not plan.tried("align", a, buffer, least=cost.stream_bytes(plan.target), trips=cost_turned.ALIGNED_ROW * line):
             first = plan.added(before)
             heads.append((first[0], first[1]))
             plan.note(f"along `{a}` lines of `{buffer}` are read whole")
@@ -181,7 +181,7 @@ def turned(plan: Plan, a: str, b: str, side: int, ahead: str = "", on: str = "")
                 buffer,
                 f"{b}.0",
                 ahead,
-                trips=cost.LINES_ON if on and f"{a}.0" == ahead else cost.LINES_AHEAD,
+                trips=cost_turned.LINES_ON if on and f"{a}.0" == ahead else cost_turned.LINES_AHEAD,
                 on=on,
                 cache=cost.NEXT_ROW_CACHE,
             )

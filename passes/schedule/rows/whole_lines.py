@@ -200,7 +200,7 @@ def _in_runs(plan: Plan, over: Turned) -> None:
     """Short rows that lie one behind the other: some of them together are one long row."""
     _, width, side = _ordered(plan, over)
     a, b = over.a, over.b
-    plan.do("split", a, cost.LINES_OF_RUN * over.line)
+    plan.do("split", a, cost_turned.LINES_OF_RUN * over.line)
     _kept(plan, f"{a}.1", b, side, at=f"{a}.0", exact=b)
     earlier = plan.kernel
     plan.do("collapse", f"{a}.1", b)
