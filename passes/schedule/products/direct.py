@@ -369,7 +369,7 @@ def _stream(plan: Plan, found: Contraction, block: Blocking) -> None:
     row, column, acc, deep = found.rows[0], found.column, found.accumulator.name, found.reduced[0]
     plan.do("split", column, block.columns, tail="pad")
     plan.do("split", f"{column}.0", STREAM_TILES)
-    plan.do("split", row, block.direct_rows)
+    plan.do("split", row, FEW.tiles * block.direct_rows)  # what streams by does so once
     tile = (f"{row}.1", f"{column}.0.1", f"{column}.1")
     plan.do("reorder", *found.batch, f"{column}.0.0", f"{row}.0", *tile)
     plan.do("expand", acc, *tile)
