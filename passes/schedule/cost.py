@@ -175,11 +175,9 @@ SHORT_ROW = 16  # lines, below which rows that begin anywhere are stored several
 # thread, 32 to 64 MB of floats, arrays 16 bytes past a line: a bias on rows of 16, 20, 30, 48, 64 4.24, 4.93, 3.30, 1.78, 1.59 ms, cut at lines 13.9, 9.69, 8.79, 4.4 to 10, 3.42; of 100 and 200 2.88 and 2.99, cut 2.62 and 2.11;
 # windows of 16 to 48 of a signal 2.4 to 2.9, by AVX2 2.4 to 2.6, cut 24 to 66.)
 LEAST_LINES = 4
-# The same where neighbours are read beside it, of planes that are far, as in steps of time.  (Granite Rapids, one thread, f64: fields of 1000 × 1200, 1000 × 1201, 500 × 603 0.83, 0.88, 0.90, means of 601², 1001², 1300², 2801² 0.95, 0.98,
-# 0.94, 0.98 of the time.  What the second cache holds takes 1.05 to 1.3 of the time so.)
+# The same where neighbours are read beside it, of planes that are far, as in steps of time.  (Granite Rapids, one thread, f64: fields of 1000 × 1200, 1000 × 1201, 500 × 603 0.83, 0.88, 0.90, means of 601², 1001², 1300², 2801² 0.95, 0.98, 0.94, 0.98 of the time.  What the second cache holds takes 1.05 to 1.3 of the time so.)
 LINES_ANYWHERE = 32
 PLANE_PART = 4  # of the second cache, which an array has that is far with a few others
-SQUARES_AHEAD = 8  # of rows that are worked off several at a time, a line of each is asked for so many squares before: one thread, running sums of 1000 × 5000 floats 0.5 of the time
 
 
 class InPlace(NamedTuple):

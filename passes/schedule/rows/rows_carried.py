@@ -27,7 +27,7 @@ from ....ir.primops import OPS
 from ....ir.simplify import simplify
 from ....ir.walks import postorder
 from ...costs import operation
-from .. import cost, roles
+from .. import cost, cost_turned, roles
 from ..affine import constant_extent, stride
 from ..plan import Plan
 from ..steps.chains import LONG
@@ -167,7 +167,7 @@ def _carrying(plan: Plan, along: str, lanes: str, width: int) -> None:
     outer, position, *rest = plan.added(before)
     _square(plan, outer, position, lanes)
     for buffer in sorted({n.attr for n in reads(plan.loop(outer).body)} & plan.facts.buffers.keys()) if width > FEWER else ():
-        plan.tried("prefetch", buffer, outer, outer, trips=cost.SQUARES_AHEAD, cache=cost.NEXT_ROW_CACHE)
+        plan.tried("prefetch", buffer, outer, outer, trips=cost_turned.SQUARES_AHEAD, cache=cost.NEXT_ROW_CACHE)
     if rest:
         left = rest[0]
         (last,) = (s.axis for s in plan.loop(left).body if isinstance(s, Loop))
